@@ -1,0 +1,170 @@
+/*-------------------------------------------------------------------------
+ *
+ * log.h
+ *		The log as the rest of fleetlog sees it: lock a shard, append a batch,
+ *		read batches from an offset, seek by time.  The page and batch format is
+ *		in log_format.h and docs/formats.md; nobody outside src/log touches a page.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_LOG_H
+#define FLEETLOG_LOG_H
+
+#include "datatype/timestamp.h"
+#include "storage/block.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+
+#include "fleetlog/errors.h"
+#include "fleetlog/record_batch.h"
+#include "fleetlog/shmem.h"
+
+/* Attribute numbers of a stream (REQUIREMENTS L2), fixed. */
+typedef enum FlAttr
+{
+	FL_ATT_SHARD = 1,
+	FL_ATT_OFFSET,
+	FL_ATT_TS,
+	FL_ATT_CREATED,
+	FL_ATT_TENANT,
+	FL_ATT_DEVICE,
+	FL_ATT_KEY,
+	FL_ATT_KEY_BYTES,
+	FL_ATT_HEADERS,
+	FL_ATT_PAYLOAD,
+	FL_NATTS = FL_ATT_PAYLOAD
+} FlAttr;
+
+/* ---- Appending --------------------------------------------------------- */
+
+/*
+ * A batch ready to be written.  `body` is a record batch v2 whose base offset,
+ * leader epoch and (append time) maximum timestamp are set by fl_log_append in
+ * place, so it must be writable; it is borrowed for the call.
+ */
+typedef struct FlAppend
+{
+	uint8	   *body;
+	uint32		body_len;
+	uint32		nrecords;
+	int64		min_created;	/* ms since 1970, FL_NO_CREATED if no record has one */
+	int64		max_created;
+	TimestampTz ts;				/* append time; 0 = the append clock (restore sets it) */
+	const char *sender_tenant;	/* for a producer's own batch; NULL in our own */
+	const char *sender_device;
+	bool		foreign;		/* a producer's own batch: attributes are not ours */
+} FlAppend;
+
+typedef enum FlLockWait
+{
+	FL_LOCK_NOWAIT,				/* false when somebody else has it */
+	FL_LOCK_TIMEOUT				/* fleetlog.shard_lock_timeout, then LF106 */
+} FlLockWait;
+
+/*
+ * Take the shard's transactional lock (released at commit or abort).  It gives
+ * the right to append; commit order is offset order because it is kept until
+ * the transaction is visible.  Lock order for everybody: (stream oid, shard)
+ * ascending.
+ */
+extern bool fl_shard_lock(FlShard *shard, FlLockWait wait);
+extern bool fl_shard_lock_held(FlShard *shard);
+
+/*
+ * Append a batch to the shard; the lock must be held.  Returns the offset of
+ * its first record.  Splits the batch where a segment ends.  Raises LF105,
+ * 53100, ... ; on error the (sub)transaction must abort.
+ */
+extern int64 fl_log_append(FlShard *shard, FlAppend *batch);
+
+/* Next offset to be given out; lock held. */
+extern int64 fl_log_next_offset(FlShard *shard);
+
+/* ---- Reading ------------------------------------------------------------ */
+
+/* Where a reader stands; offset is the truth, the rest a hint that may be stale. */
+typedef struct FlLogPosition
+{
+	int64		offset;
+	Oid			leaf;
+	BlockNumber block;
+} FlLogPosition;
+
+/* A stored batch, contiguous in the reader's memory until the next call. */
+typedef struct FlStoredBatch
+{
+	int64		base_offset;
+	int32		count;
+	int32		leader_epoch;
+	TimestampTz append_ts;
+	int64		min_created;
+	int64		max_created;
+	bool		foreign;
+	const char *tenant;			/* sender of a foreign batch, else NULL */
+	const char *device;
+	const uint8 *body;			/* record batch v2 */
+	uint32		body_len;
+} FlStoredBatch;
+
+typedef struct FlLogReader FlLogReader;
+
+/*
+ * Read batches of a shard from pos->offset up to (not including) `limit`, which
+ * must not lie beyond the durable tail: below it no snapshot is needed, what is
+ * not marked dead is committed.  In a transaction; memory is a child of the
+ * current context; end it before the transaction ends.  The first batch may
+ * begin below pos->offset: skip its first records.  fl_log_reader_next moves
+ * pos past the batch it returns.
+ * Raises LF101 (detail: oldest offset) when pos->offset is below the head.
+ */
+extern FlLogReader *fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit);
+extern bool fl_log_reader_next(FlLogReader *reader, FlStoredBatch *out);
+extern void fl_log_reader_end(FlLogReader *reader);
+
+/*
+ * One record of a stored batch, columns split off: tenant and device are the
+ * sender's, headers exclude them.  Pointers borrow from the inflated batch.
+ */
+typedef struct FlLogRecord
+{
+	int64		log_offset;
+	TimestampTz ts;
+	int64		created_ms;		/* FL_NO_TIMESTAMP if none */
+	const uint8 *tenant;
+	int32		tenant_len;		/* -1: NULL */
+	const uint8 *device;
+	int32		device_len;
+	const uint8 *key;
+	int32		key_len;		/* -1: no key */
+	const uint8 *payload;
+	int32		payload_len;	/* -1: NULL (tombstone) */
+	int			reserved;		/* how many of the headers are ours */
+	const uint8 *headers;		/* Kafka array without count */
+	int32		headers_len;
+	int32		headers_count;
+} FlLogRecord;
+
+typedef struct FlBatchDecoder FlBatchDecoder;
+
+/* A decoder keeps its buffers and codec contexts over batches; free by context. */
+extern FlBatchDecoder *fl_batch_decoder_create(MemoryContext parent);
+extern void fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch);
+extern bool fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec);
+
+/* ---- Seeking, tails ------------------------------------------------------ */
+
+/* Durable tail and head of a shard, also on a standby (replayed tail there). */
+extern int64 fl_log_tail(Oid stream, int32 shard);
+extern int64 fl_log_head(Oid stream, int32 shard);
+
+/* First offset with ts >= at, below the durable tail; -1 when nothing is that new. */
+extern int64 fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at);
+
+/* Wait until all that a snapshot can see of the streams is flushed (L5). */
+extern void fl_read_barrier(void);
+
+/* Called from _PG_init. */
+extern void fl_log_init(void);
+extern void fl_xact_init(void);
+
+#endif							/* FLEETLOG_LOG_H */
