@@ -28,8 +28,8 @@ FL_WARNINGS = -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno
 PG_CPPFLAGS = -I$(CURDIR)/include
 PG_CFLAGS = -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_WARNINGS)) -MMD -MP
 
-# PGXS hands clang the flags that the server was built with by gcc, some of which clang does not know.
-FL_CLANG_WARNINGS = -Wno-unknown-warning-option -Wno-ignored-optimization-argument
+# PGXS hands clang the flags and headers that the server was built with by gcc, some of which clang does not know.
+FL_CLANG_WARNINGS = -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
 
 SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/fleetlog.map -llz4 -lzstd -lcbor
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # script/lib.sh: what every script of this folder shares; it is sourced, never run.
 #
 # PostgreSQL refuses to run as root, while continuous integration and many fresh machines have nothing but root; and the
