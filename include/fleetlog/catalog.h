@@ -1,0 +1,342 @@
+/*-------------------------------------------------------------------------
+ *
+ * catalog.h
+ *		Streams, segments, mounts, tenants and rights as the rest of fleetlog
+ *		sees them: cached lookups with invalidation.
+ *
+ * How the cache works
+ *		A process holds one snapshot of the configuration (streams, mounts,
+ *		tenants, policies; devices are looked up one by one, when they log in).
+ *		A lookup inside a transaction brings it up to date first; outside one it
+ *		answers from what was loaded last, which is why a front door calls
+ *		fl_catalog_refresh() at the start of each turn in which
+ *		fl_catalog_is_stale() says so.
+ *
+ *		Pointers that a lookup returns stay good until the end of the
+ *		transaction in which they were obtained; those obtained outside a
+ *		transaction, until the next transaction that calls into this module.
+ *		Copy what you keep longer.
+ *
+ *		Functions marked "no transaction" may be called anywhere; all others
+ *		need a transaction.  Nothing here may be called in a critical section.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_CATALOG_H
+#define FLEETLOG_CATALOG_H
+
+#include "datatype/timestamp.h"
+
+/* Limits of names and numbers; the tables' checks say the same. */
+#define FL_MIN_SHARDS			1
+#define FL_MAX_SHARDS			256
+#define FL_MAX_SEGMENTS_SHARD	32	/* beyond it widths double */
+#define FL_MAX_SEGMENTS_STREAM	1000
+#define FL_MIN_SEGMENT_BITS		10	/* narrowest segment: 2^10 records */
+#define FL_DEFAULT_SEGMENT_BITS 20
+#define FL_MAX_SEGMENT_BITS		30
+#define FL_TENANT_MAX			63	/* bytes of a tenant's name */
+#define FL_DEVICE_MAX			128 /* bytes of a device id */
+#define FL_PREFIX_MAX			255 /* bytes of a mount's or tenant's prefix */
+#define FL_PREFIX_MAX_LEVELS	16
+#define FL_TEMPLATE_MAX_PARTS	16
+
+/* ---- The cache as a whole ------------------------------------------------ */
+
+/* Called from _PG_init: registers invalidation callbacks lazily, hooks at once. */
+extern void fl_catalog_init(void);
+
+/* No transaction.  Has the configuration changed since it was loaded? */
+extern bool fl_catalog_is_stale(void);
+
+/* Load it again if it has changed.  Cheap when it has not. */
+extern void fl_catalog_refresh(void);
+
+/* No transaction.  Is the extension there, as of the last load? */
+extern bool fl_catalog_is_installed(void);
+
+/* Oid of access method fleetlog_log, InvalidOid where there is none. */
+extern Oid	fl_access_method_oid(void);
+
+/* ---- Streams -------------------------------------------------------------- */
+
+typedef enum FlDurability
+{
+	FL_DURABILITY_LOCAL,
+	FL_DURABILITY_QUORUM
+} FlDurability;
+
+typedef enum FlTimestampType
+{
+	FL_TIMESTAMP_APPEND,
+	FL_TIMESTAMP_CREATE
+} FlTimestampType;
+
+typedef struct FlStreamInfo
+{
+	Oid			relid;			/* hash key: must come first */
+	Oid			owner;
+	const char *schema;
+	const char *name;
+	int32		shards;
+	FlDurability durability;
+	FlTimestampType timestamp_type;
+	int			codec;			/* FL_CODEC_NONE, _LZ4 or _ZSTD (record_batch.h) */
+	int32		max_record_bytes;	/* 0: the server-wide setting */
+	int64		segment_bytes;	/* target, 0: none */
+	int64		segment_age_us; /* target, 0: none */
+	int64		retention_age_us;	/* 0: for ever */
+	int64		retention_bytes;	/* 0: without limit */
+} FlStreamInfo;
+
+/* NULL when relid is not the root of a stream.  No transaction. */
+extern const FlStreamInfo *fl_stream_lookup(Oid relid);
+
+/* Oids of all streams in ascending order; the array is part of the cache. No transaction. */
+extern const Oid *fl_stream_list(int *count);
+
+/* What pg_dump carries for a shard: a floor for the tail, and the head. */
+typedef struct FlShardRow
+{
+	int64		head;
+	int64		tail;			/* floor: the files may know a later one */
+} FlShardRow;
+
+/* Reads the row as committed (or as written by this transaction); false: none. */
+extern bool fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row);
+
+/*
+ * Raise head and tail floor to at least these values (a row never goes back);
+ * inserts the row where there is none.  Takes a row lock until the end of the
+ * transaction; needs no rights.
+ */
+extern void fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail);
+
+/* Leader epochs of a shard: the last one and where it begins; false: none yet. */
+extern bool fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset);
+extern void fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset);
+
+/* ---- Segments --------------------------------------------------------------- */
+
+typedef struct FlLeafInfo
+{
+	Oid			stream;			/* root table, InvalidOid when not (yet) under one */
+	Oid			parent;			/* the shard's table, InvalidOid when standalone */
+	int32		shard;			/* -1 when not under a root */
+	int64		lower;			/* bounds: lower inclusive, upper exclusive; */
+	int64		upper;			/* 0 and 0 when standalone */
+} FlLeafInfo;
+
+/*
+ * Where a leaf hangs, by structure alone: `stream` is set as soon as the leaf
+ * is below a list-partitioned root, also while a dump is being restored and
+ * fl_stream_lookup does not know the root yet.  False: relid is no table that
+ * uses our access method.  A bound of MINVALUE reads 0, MAXVALUE PG_INT64_MAX.
+ */
+extern bool fl_leaf_lookup(Oid leaf, FlLeafInfo *out);
+
+typedef struct FlSegment
+{
+	Oid			leaf;
+	int32		shard;
+	int64		lower;
+	int64		upper;
+} FlSegment;
+
+/* The segment that holds the offset; false: none is there (yet, or any more). */
+extern bool fl_segment_find(Oid stream, int32 shard, int64 offset, FlSegment *out);
+
+/* Segments of one shard by ascending lower bound; the array is part of the cache. */
+extern const FlSegment *fl_segment_list(Oid stream, int32 shard, int *count);
+
+/* The shard's table below the root (the LIST partition); InvalidOid: no such shard. */
+extern Oid	fl_shard_table(Oid stream, int32 shard);
+
+/*
+ * Create the leaf [lower, upper) of a shard: CREATE TABLE, then ATTACH, which
+ * locks the shard's table in ShareUpdateExclusive mode only.  Runs as the owner
+ * of the shard's table; names, tablespace and grants follow that table.  When
+ * somebody else has made the segment meanwhile, returns his.  Raises an error
+ * when the range overlaps another segment in part.
+ */
+extern Oid	fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper);
+
+/*
+ * Width (a power of two) for the next segment of a shard: what the recent rate
+ * fills in max(retention / 16, 1 h), narrowed by the stream's segment targets,
+ * doubled for each time the ceilings of leaves are exceeded.
+ * rate: records per second of the shard, 0 = unknown.  record_bytes: stored
+ * bytes per record, 0 = unknown.
+ */
+extern int64 fl_segment_width(const FlStreamInfo *stream, double rate, double record_bytes,
+							  int leaves_shard, int leaves_stream);
+
+/* ---- Templates of keys (P2) ------------------------------------------------- */
+
+typedef enum FlTemplateKind
+{
+	FL_TEMPLATE_LITERAL,
+	FL_TEMPLATE_TOPIC,			/* {topic} */
+	FL_TEMPLATE_DEVICE,			/* {device} */
+	FL_TEMPLATE_TENANT,			/* {tenant} */
+	FL_TEMPLATE_LEVEL			/* {level N}: the Nth level of the topic, from 1 */
+} FlTemplateKind;
+
+typedef struct FlTemplatePart
+{
+	FlTemplateKind kind;
+	int			level;			/* FL_TEMPLATE_LEVEL */
+	const char *literal;		/* FL_TEMPLATE_LITERAL, borrowed from the source */
+	size_t		literal_len;
+} FlTemplatePart;
+
+typedef struct FlTemplate
+{
+	int			nparts;
+	bool		is_topic;		/* just {topic}: callers may use the topic itself */
+	FlTemplatePart parts[FL_TEMPLATE_MAX_PARTS];
+} FlTemplate;
+
+/* Parse; NULL on success, else what is wrong.  Borrows source.  No transaction. */
+extern const char *fl_template_parse(const char *source, FlTemplate *out);
+
+/*
+ * Expand.  Returns the length of the result; writes at most cap bytes, so a
+ * return value above cap means "too small".  A level that the topic does not
+ * have, and a device or tenant that is NULL, expand to nothing.  No transaction.
+ */
+extern size_t fl_template_expand(const FlTemplate *t, const char *topic, size_t topic_len,
+								 const char *tenant, const char *device, char *out, size_t cap);
+
+/* ---- Mounts (M3) ------------------------------------------------------------- */
+
+typedef enum FlDedupe
+{
+	FL_DEDUPE_OFF,
+	FL_DEDUPE_MARK,
+	FL_DEDUPE_DROP
+} FlDedupe;
+
+typedef struct FlMount
+{
+	const char *prefix;			/* hash key by content */
+	size_t		prefix_len;
+	Oid			stream;
+	FlTemplate	record_key;
+	FlTemplate	shard_key;
+	bool		shard_key_same; /* shard key and record key are the same template */
+	const char *class_name;		/* NULL or telemetry, event, command, safety */
+	FlDedupe	dedupe;
+	int32		max_payload_bytes;	/* 0: no limit of the mount's own */
+} FlMount;
+
+/*
+ * The mount with the longest prefix of the topic; NULL: none.  Topics of the
+ * command space and, for the empty prefix, those that begin with `$` are
+ * caught by none.  No transaction.
+ */
+extern const FlMount *fl_mount_match(const char *topic, size_t len);
+
+/* All mounts, by prefix; part of the cache. No transaction. */
+extern const FlMount *fl_mount_list(int *count);
+
+/*
+ * Is it in the command space: `cmd/...` at the root or right below a tenant's
+ * prefix?  (Also the bare level `cmd`.)  No transaction.
+ */
+extern bool fl_topic_is_command(const char *topic, size_t len);
+
+/* ---- Identity and rights (I1, I4) -------------------------------------------- */
+
+typedef enum FlIdentityKind
+{
+	FL_IDENTITY_ANONYMOUS,
+	FL_IDENTITY_DEVICE,
+	FL_IDENTITY_ROLE
+} FlIdentityKind;
+
+typedef struct FlIdentity
+{
+	FlIdentityKind kind;
+	Oid			role;			/* FL_IDENTITY_ROLE */
+	int64		credential;		/* which credential logged in, 0: none */
+	char		tenant[FL_TENANT_MAX + 1];	/* FL_IDENTITY_DEVICE */
+	char		device[FL_DEVICE_MAX + 1];
+	const char *client_id;		/* borrowed, set by the front door; NULL: none */
+	size_t		client_id_len;
+} FlIdentity;
+
+typedef enum FlAction
+{
+	FL_ACTION_PUBLISH,
+	FL_ACTION_SUBSCRIBE
+} FlAction;
+
+/* Limits of a tenant's devices (M8); each holds for one device or session. */
+typedef struct FlTenant
+{
+	const char *name;			/* hash key by content */
+	const char *prefix;			/* ends in '/' */
+	size_t		prefix_len;
+	int32		max_packet_bytes;
+	int32		max_inflight;
+	int32		max_topic_levels;
+	int32		max_subscriptions;
+	int32		max_wildcard_subscriptions;
+	int32		max_queued_messages;
+	int32		max_queued_bytes;
+	int32		max_session_expiry_s;
+} FlTenant;
+
+/* NULL: no such tenant.  No transaction. */
+extern const FlTenant *fl_tenant_lookup(const char *name);
+
+/*
+ * May this identity publish to the topic, or subscribe to the filter (without
+ * `$share/group/`)?  A filter is allowed when one rule covers every topic that
+ * it selects.  *why (may be NULL) is set to a constant text, for logs and
+ * fleetlog.can().  Text that is put into a rule matches literally, never as a
+ * wildcard; a client id with `/` therefore matches nothing.  No transaction.
+ *
+ * Rights may be withdrawn while a subscription is held: ask again for every
+ * subscription when fl_catalog_refresh has loaded something new
+ * (fl_catalog_version moves).
+ */
+extern bool fl_acl_check(const FlIdentity *id, FlAction action, const char *topic_or_filter,
+						 size_t len, const char **why);
+
+/*
+ * May this identity be handed a record of this topic?  To be asked where a
+ * wildcard subscription reaches into the command space (anonymous `#`).
+ * No transaction.
+ */
+extern bool fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len);
+
+/* No transaction.  Changes whenever the loaded configuration changes; never 0 once loaded. */
+extern uint64 fl_catalog_version(void);
+
+/*
+ * Checks of names, shared by SQL functions and front doors: NULL when good,
+ * else a constant text that completes "... is not valid: ".  No transaction.
+ */
+extern const char *fl_device_id_check(const char *id, size_t len);
+extern const char *fl_tenant_name_check(const char *name, size_t len);
+extern const char *fl_prefix_check(const char *prefix, size_t len);
+
+/* ---- Refusals ------------------------------------------------------------------ */
+
+/*
+ * Installs the hooks that refuse what streams do not do (UPDATE, TRUNCATE,
+ * ADD COLUMN, ...).  Called from _PG_init.
+ */
+extern void fl_refuse_init(void);
+
+/*
+ * Between these two calls DDL on segments (DROP, DETACH) is let through: for
+ * the keeper's retention and drop_stream.  Nests; reset at the end of the
+ * transaction.
+ */
+extern void fl_refuse_suspend(void);
+extern void fl_refuse_resume(void);
+
+#endif							/* FLEETLOG_CATALOG_H */
