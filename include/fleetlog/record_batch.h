@@ -27,7 +27,8 @@
  *
  * All integers of the header are big-endian.  Kafka leaves the attributes of
  * a record unused; in our own batches they hold the number of reserved
- * headers.  The time of a record is base timestamp + delta, also where bit 3
+ * headers.  A batch that a producer made must not be believed there: its
+ * reserved count is 0, whatever the byte says.  The time of a record is base timestamp + delta, also where bit 3
  * is set: with append time only the header is stamped, the records stay as
  * the producer sent them.  A record without a time of its own has
  * FL_NO_TIMESTAMP.
@@ -127,6 +128,9 @@ extern FlResult fl_records_verify(const FlBatchInfo *info,
  */
 extern FlResult fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset,
 							   int32_t leader_epoch, bool append_time, int64_t append_ms);
+
+/* Sets the CRC of a whole batch of len bytes (at least 61). */
+extern void fl_batch_update_crc(uint8_t *body, size_t len);
 
 /* ---------- records, read ---------- */
 
