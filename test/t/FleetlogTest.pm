@@ -1,0 +1,367 @@
+# FleetlogTest: servers for the TAP tests, over PostgreSQL's own PostgreSQL::Test::Cluster.
+#
+# A test makes a server with FleetlogTest->new('name', ...), which has the library preloaded, the three roles, the
+# database "fleetlog", the extension and an MQTT listener on a port of its own.  Waiting is always polling a view or a
+# packet with a timeout; nothing sleeps for a guessed time, and a wait that ends without its condition dies.
+package FleetlogTest;
+
+use strict;
+use warnings;
+use Carp qw(confess);
+use IO::Socket::INET;
+use Time::HiRes qw(time usleep);
+use Test::More ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use FleetlogTest::Mqtt;
+
+our $TIMEOUT = $PostgreSQL::Test::Utils::timeout_default || 180;
+
+# Options: shards, durability (of nothing: see fleet()), conf => text for postgresql.conf, no_extension => 1,
+# no_start => 1, no_wait => 1 (do not wait for the MQTT port).
+sub new
+{
+    my ($class, $name, %opt) = @_;
+    my $node = PostgreSQL::Test::Cluster->new($name);
+    my $self = bless { node => $node, mqtt => PostgreSQL::Test::Cluster::get_free_port() }, $class;
+
+    $node->init(allows_streaming => 'logical', extra => [ '-E', 'UTF8', '--locale=C.UTF-8', '-N' ]);
+    # fsync may be off: these tests kill processes, not the operating system.
+    $node->append_conf('postgresql.conf', <<CONF);
+shared_preload_libraries = 'fleetlog'
+wal_level = logical
+max_worker_processes = 40
+max_wal_senders = 10
+max_replication_slots = 10
+max_connections = 60
+autovacuum_naptime = 5s
+log_line_prefix = '%m [%p] %b '
+log_statement = none
+fleetlog.database = 'fleetlog'
+fleetlog.workers = 2
+fleetlog.mqtt_listen = '127.0.0.1:$self->{mqtt}'
+include_if_exists 'test.conf'
+CONF
+    $node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
+    return $self if $opt{no_start};
+    $self->start_and_install(%opt);
+    return $self;
+}
+
+# Starts a new server, makes roles, database and extension, and waits for its front doors.
+sub start_and_install
+{
+    my ($self, %opt) = @_;
+
+    $self->node->start;
+    $self->make_roles;
+    $self->node->safe_psql('postgres', "CREATE DATABASE fleetlog TEMPLATE template0 ENCODING 'UTF8'");
+    return if $opt{no_extension};
+    $self->node->safe_psql('fleetlog', 'CREATE EXTENSION fleetlog');
+    $self->wait_for_mqtt unless $opt{no_wait};
+    return;
+}
+
+sub make_roles
+{
+    my ($self) = @_;
+    $self->node->safe_psql('postgres', <<'SQL');
+CREATE ROLE fleetlog_admin NOLOGIN;
+CREATE ROLE fleetlog_ingest NOLOGIN;
+CREATE ROLE fleetlog_worker LOGIN CONNECTION LIMIT 0;
+SQL
+    return;
+}
+
+# A physical standby of this server, with its own MQTT port; the caller starts it.
+sub new_standby
+{
+    my ($self, $name, %opt) = @_;
+    my $node = PostgreSQL::Test::Cluster->new($name);
+    my $backup = "for_$name";
+
+    $self->node->backup($backup);
+    $node->init_from_backup($self->node, $backup, has_streaming => 1);
+    my $standby = bless { node => $node, mqtt => PostgreSQL::Test::Cluster::get_free_port() }, ref $self;
+    $node->append_conf('postgresql.conf', "fleetlog.mqtt_listen = '127.0.0.1:$standby->{mqtt}'\n");
+    $node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
+    return $standby;
+}
+
+sub node { return $_[0]{node} }
+sub port { return $_[0]{mqtt} }
+
+# One statement (or several) in database fleetlog; dies on error.
+sub sql
+{
+    my ($self, $sql) = @_;
+    return $self->node->safe_psql('fleetlog', $sql);
+}
+
+# The error text of a statement that must fail, with its SQLSTATE in front; undef when it does not fail.
+sub sql_error
+{
+    my ($self, $sql) = @_;
+    my ($rc, $out, $err) = $self->node->psql('fleetlog', "\\set VERBOSITY verbose\n$sql", on_error_stop => 1);
+    return if $rc == 0;
+    return $err;
+}
+
+# A statement in the background over its own connection: returns a handle for finish_sql.
+sub start_sql
+{
+    my ($self, $sql) = @_;
+    my %h = (out => '', err => '');
+    $h{in} = $sql . "\n";
+    $h{run} = IPC::Run::start(
+        [ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $self->node->connstr('fleetlog') ],
+        '<', \$h{in}, '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout($TIMEOUT));
+    return \%h;
+}
+
+# Waits for the end of a statement of start_sql: (exit code, output, errors).
+sub finish_sql
+{
+    my ($self, $h) = @_;
+    $h->{run}->finish;
+    return ($h->{run}->result(0), $h->{out}, $h->{err});
+}
+
+# An interactive session whose transaction stays open between statements.
+sub session
+{
+    my ($self, $db) = @_;
+    return FleetlogTest::Session->new($self->node->connstr($db // 'fleetlog'));
+}
+
+# Polls until a query gives this answer (default t); dies after the timeout, telling the last answer.
+sub wait_for
+{
+    my ($self, $query, $expected, $what) = @_;
+    $expected //= 't';
+    $self->node->poll_query_until('fleetlog', $query, $expected)
+      or confess('gave up waiting for ' . ($what // $query));
+    return;
+}
+
+# Polls a Perl condition.
+sub wait_until
+{
+    my ($condition, $what, $seconds) = @_;
+    my $end = time + ($seconds // $TIMEOUT);
+
+    until ($condition->())
+    {
+        confess("gave up waiting for $what") if time > $end;
+        usleep(20_000);
+    }
+    return;
+}
+
+sub accepts
+{
+    my ($self) = @_;
+    my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{mqtt}, Proto => 'tcp', Timeout => 2);
+    return 0 unless $s;
+    close $s;
+    return 1;
+}
+
+sub wait_for_mqtt
+{
+    my ($self) = @_;
+    wait_until(sub { $self->accepts }, 'the MQTT port to accept', 60);
+    return;
+}
+
+# Settings that a test changes while the server runs; an empty hash clears them.  Reloads when the server is up.
+sub set_conf
+{
+    my ($self, %conf) = @_;
+    my $path = $self->node->data_dir . '/test.conf';
+
+    open my $f, '>', "$path.new" or confess("$path.new: $!");
+    for my $name (sort keys %conf)
+    {
+        (my $value = $conf{$name}) =~ s/'/''/g;
+        print $f "$name = '$value'\n";
+    }
+    close $f;
+    rename "$path.new", $path or confess("$path: $!");
+    $self->{conf} = {%conf};
+    $self->node->reload if defined $self->node->{_pid};
+    return;
+}
+
+# Processes that reach one of these points wait there, until the list no longer has it.
+sub stop_points
+{
+    my ($self, @names) = @_;
+    $self->set_conf(%{ $self->{conf} // {} }, 'fleetlog.stop_points' => join(',', @names));
+    $self->wait_for("SHOW fleetlog.stop_points", join(',', @names), 'the reload of the stop points');
+    return;
+}
+
+sub wait_stopped_at
+{
+    my ($self, $name) = @_;
+    $self->wait_for("SELECT count(*) > 0 FROM fleetlog.stat_worker WHERE stop_point = '$name'", 't', "a process to stop at $name");
+    return;
+}
+
+# Kills the postmaster the hard way and starts again, as an operator would after a power cut.
+sub kill9_and_start
+{
+    my ($self) = @_;
+    $self->kill9;
+    $self->start_after_crash;
+    return;
+}
+
+sub kill9
+{
+    my ($self) = @_;
+    $self->node->kill9;
+    return;
+}
+
+# Children of a killed postmaster leave when they notice; until then the new one is refused.
+sub start_after_crash
+{
+    my ($self) = @_;
+    wait_until(sub { $self->node->start(fail_ok => 1) }, 'the server to start after kill -9', 60);
+    $self->wait_for_mqtt;
+    return;
+}
+
+# The usual cast: stream telemetry, tenant acme with prefix acme/, a mount of that prefix, devices d1 .. dN with
+# password "pw-<id>".  Options: shards, devices, durability, stream, compression.
+sub fleet
+{
+    my ($self, %opt) = @_;
+    my $stream = $opt{stream} // 'telemetry';
+    my $shards = $opt{shards} // 1;
+    my $durability = $opt{durability} // 'local';
+    my $compression = $opt{compression} // 'lz4';
+    my $devices = $opt{devices} // 2;
+
+    $self->sql(<<SQL);
+SELECT fleetlog.create_stream('$stream', shards => $shards, durability => '$durability', compression => '$compression');
+SELECT fleetlog.create_tenant('acme', 'acme/');
+SELECT fleetlog.mount('acme/', '$stream');
+SELECT fleetlog.create_device('d' || n, 'acme', password => 'pw-d' || n) FROM generate_series(1, $devices) n;
+SQL
+    return;
+}
+
+# A client connected as a device of fleet(); dies when the server refuses.  Options go to FleetlogTest::Mqtt::login.
+sub device
+{
+    my ($self, $id, %opt) = @_;
+    my $client = FleetlogTest::Mqtt->open($self->{mqtt}, version => $opt{version} // 5);
+    my $ack = $client->login(client_id => $opt{client_id} // $id, user => "acme/$id", password => "pw-$id", %opt);
+
+    confess("device $id was refused: " . ($ack ? "reason $ack->{reason}" : 'closed')) unless $ack && $ack->{reason} == 0;
+    return $client;
+}
+
+# A raw connection that has said nothing yet.
+sub raw
+{
+    my ($self, %opt) = @_;
+    return FleetlogTest::Mqtt->open($self->{mqtt}, %opt);
+}
+
+# Dense offsets from 0, time that never steps back, in every shard: '' when so, else what is wrong.
+sub density_faults
+{
+    my ($self, $stream) = @_;
+    $stream //= 'telemetry';
+    return $self->sql(<<SQL);
+SELECT 'shard ' || shard || ': ' || count(*) || ' rows, offsets ' || min(log_offset) || ' to ' || max(log_offset)
+  FROM $stream GROUP BY shard HAVING count(*) <> max(log_offset) + 1 OR min(log_offset) <> 0 OR count(DISTINCT log_offset) <> count(*);
+SELECT 'ts steps back at ' || shard || '/' || log_offset
+  FROM (SELECT shard, log_offset, ts < lag(ts) OVER (PARTITION BY shard ORDER BY log_offset) AS back FROM $stream) s WHERE back LIMIT 3;
+SQL
+}
+
+# Which of these payloads the stream does not have (text payloads).
+sub missing_payloads
+{
+    my ($self, $stream, @payloads) = @_;
+    my %have = map { $_ => 1 } split /\n/, $self->sql("SELECT fleetlog.text(payload) FROM $stream WHERE payload IS NOT NULL");
+    return grep { !$have{$_} } @payloads;
+}
+
+# What a whole log file says about crashes that no test asked for.
+sub crashes
+{
+    my ($self) = @_;
+    my $log = PostgreSQL::Test::Utils::slurp_file($self->node->logfile);
+    return join "\n", grep { /terminated by signal (?!9\b)|TRAP:|PANIC:|could not load library/ } split /\n/, $log;
+}
+
+package FleetlogTest::Session;
+
+# A psql that is kept open, so that transactions can span steps of the test.
+
+use strict;
+use warnings;
+use Carp qw(confess);
+use IPC::Run;
+
+sub new
+{
+    my ($class, $connstr) = @_;
+    my $self = bless { in => '', out => '', err => '', n => 0 }, $class;
+    $self->{timer} = IPC::Run::timer($FleetlogTest::TIMEOUT);
+    $self->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $connstr ], '<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err}, $self->{timer});
+    return $self;
+}
+
+# Runs statements and returns their output; errors are kept in ->error.
+sub query
+{
+    my ($self, $sql) = @_;
+    my $mark = 'end-of-' . ++$self->{n};
+
+    $self->send($sql, $mark);
+    return $self->take($mark);
+}
+
+# The two halves of query, for a statement that is expected to wait.
+sub send
+{
+    my ($self, $sql, $mark) = @_;
+    $self->{out} = '';
+    $self->{err} = '';
+    $self->{in} .= "$sql\n;\\echo $mark\n";
+    $self->{timer}->start($FleetlogTest::TIMEOUT);
+    $self->{run}->pump_nb;
+    return;
+}
+
+sub take
+{
+    my ($self, $mark) = @_;
+    until ($self->{out} =~ /^\Q$mark\E\n/m)
+    {
+        last unless $self->{run}->pumpable;
+        $self->{run}->pump;
+    }
+    (my $out = $self->{out}) =~ s/^\Q$mark\E\n.*//ms;
+    chomp $out;
+    return $out;
+}
+
+sub error { return $_[0]{err} }
+
+sub quit
+{
+    my ($self) = @_;
+    $self->{in} .= "\\q\n";
+    eval { $self->{run}->finish; };
+    return;
+}
+
+1;
