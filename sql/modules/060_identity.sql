@@ -1,0 +1,523 @@
+-- Who may connect: tenants, devices, credentials, policies, and the record of what was done with them.
+--
+-- The functions are SECURITY DEFINER with a pinned search_path, so that an administrator needs EXECUTE on them and no
+-- right on the tables.  Triggers, not the functions, tell the front doors about revocations: a row that a superuser
+-- deletes by hand closes connections just the same.
+
+CREATE FUNCTION fleetlog._tenant_problem(name text) RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_tenant_problem' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._tenant_problem(text) IS 'internal: what is wrong with a tenant name, NULL when nothing is';
+
+CREATE FUNCTION fleetlog._device_problem(id text) RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_device_problem' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._device_problem(text) IS 'internal: what is wrong with a device id, NULL when nothing is';
+
+CREATE FUNCTION fleetlog._policy_problem(filter text) RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_policy_problem' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._policy_problem(text) IS 'internal: what is wrong with the filter of a policy, NULL when nothing is';
+
+CREATE FUNCTION fleetlog._identity_changed() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'fl_sql_identity_changed' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog._identity_changed() IS 'internal: tells the front doors at commit which connections have lost their right';
+
+CREATE TABLE fleetlog.tenant (
+	name text PRIMARY KEY CHECK (fleetlog._tenant_problem(name) IS NULL),
+	prefix text NOT NULL UNIQUE CHECK (prefix <> '' AND fleetlog._prefix_problem(prefix) IS NULL AND prefix NOT LIKE '$%'),
+	max_packet_bytes int NOT NULL DEFAULT 1048576 CHECK (max_packet_bytes BETWEEN 1024 AND 268435455),
+	max_inflight int NOT NULL DEFAULT 20 CHECK (max_inflight BETWEEN 1 AND 65535),
+	max_topic_levels int NOT NULL DEFAULT 16 CHECK (max_topic_levels BETWEEN 1 AND 128),
+	max_subscriptions int NOT NULL DEFAULT 100 CHECK (max_subscriptions BETWEEN 0 AND 1000000),
+	max_wildcard_subscriptions int NOT NULL DEFAULT 8 CHECK (max_wildcard_subscriptions BETWEEN 0 AND 1000000),
+	max_queued_messages int NOT NULL DEFAULT 1000 CHECK (max_queued_messages BETWEEN 1 AND 10000000),
+	max_queued_bytes int NOT NULL DEFAULT 1048576 CHECK (max_queued_bytes >= 1024),
+	max_session_expiry interval NOT NULL DEFAULT '1 hour' CHECK (max_session_expiry >= interval '0'),
+	created_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE fleetlog.tenant IS 'tenants: each is confined to the topics below its prefix; limits hold for each of its devices';
+
+CREATE TABLE fleetlog.device (
+	tenant text NOT NULL REFERENCES fleetlog.tenant,
+	id text NOT NULL CHECK (fleetlog._device_problem(id) IS NULL),
+	model text,
+	hardware_root text,
+	firmware_version text,
+	attributes jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(attributes) = 'object'),
+	created_at timestamptz NOT NULL DEFAULT now(),
+	revoked_at timestamptz,
+	revoke_reason text,
+	PRIMARY KEY (tenant, id)
+);
+CREATE INDEX device_id ON fleetlog.device (id);
+COMMENT ON TABLE fleetlog.device IS 'registry of devices; ids are unique per tenant';
+
+CREATE SEQUENCE fleetlog.credential_id_seq;
+COMMENT ON SEQUENCE fleetlog.credential_id_seq IS 'ids of credentials';
+
+CREATE TABLE fleetlog.credential (
+	id bigint PRIMARY KEY DEFAULT nextval('fleetlog.credential_id_seq'),
+	tenant text NOT NULL,
+	device text NOT NULL,
+	kind text NOT NULL CHECK (kind IN ('password')),
+	verifier text NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	revoked_at timestamptz,
+	revoke_reason text,
+	FOREIGN KEY (tenant, device) REFERENCES fleetlog.device ON DELETE CASCADE
+);
+CREATE INDEX credential_device ON fleetlog.credential (tenant, device);
+COMMENT ON TABLE fleetlog.credential IS 'verifiers of device credentials; no role but the owner can read them';
+
+CREATE TABLE fleetlog.policy (
+	tenant text NOT NULL REFERENCES fleetlog.tenant ON DELETE CASCADE,
+	action text NOT NULL CHECK (action IN ('publish', 'subscribe')),
+	filter text NOT NULL CHECK (fleetlog._policy_problem(filter) IS NULL),
+	created_at timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (tenant, action, filter)
+);
+COMMENT ON TABLE fleetlog.policy IS 'what the devices of a tenant may do beyond their own topics; {device}, {tenant} and {client_id} are filled in literally';
+
+CREATE TABLE fleetlog.audit (
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	actor text NOT NULL DEFAULT session_user,
+	event text NOT NULL,
+	object text NOT NULL,
+	detail jsonb
+);
+CREATE INDEX audit_at ON fleetlog.audit (at);
+COMMENT ON TABLE fleetlog.audit IS 'what was done to tenants, devices, credentials and policies, by whom';
+
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.tenant', '');
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.device', '');
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.credential_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.credential', '');
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.policy', '');
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.audit', '');
+
+CREATE TRIGGER catalog_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fleetlog.tenant
+	FOR EACH STATEMENT EXECUTE FUNCTION fleetlog._catalog_changed();
+CREATE TRIGGER catalog_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fleetlog.policy
+	FOR EACH STATEMENT EXECUTE FUNCTION fleetlog._catalog_changed();
+CREATE TRIGGER identity_changed AFTER INSERT OR UPDATE OR DELETE ON fleetlog.device
+	FOR EACH ROW EXECUTE FUNCTION fleetlog._identity_changed();
+CREATE TRIGGER identity_truncated AFTER TRUNCATE ON fleetlog.device
+	FOR EACH STATEMENT EXECUTE FUNCTION fleetlog._identity_changed();
+CREATE TRIGGER identity_changed AFTER UPDATE OR DELETE ON fleetlog.credential
+	FOR EACH ROW EXECUTE FUNCTION fleetlog._identity_changed();
+CREATE TRIGGER identity_truncated AFTER TRUNCATE ON fleetlog.credential
+	FOR EACH STATEMENT EXECUTE FUNCTION fleetlog._identity_changed();
+
+-- Credentials as administrators may see them.
+CREATE VIEW fleetlog.device_credential AS
+	SELECT id, tenant, device, kind, created_at, revoked_at, revoke_reason FROM fleetlog.credential;
+COMMENT ON VIEW fleetlog.device_credential IS 'credentials of devices, without their verifiers';
+
+CREATE FUNCTION fleetlog._audit(event text, object text, detail jsonb = NULL) RETURNS void
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	AS $$ INSERT INTO fleetlog.audit (event, object, detail) VALUES (event, object, detail) $$;
+COMMENT ON FUNCTION fleetlog._audit(text, text, jsonb) IS 'internal: add a row to fleetlog.audit';
+
+CREATE FUNCTION fleetlog._random_password() RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_random_password' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._random_password() IS 'internal: 24 random characters, 144 bits';
+
+CREATE FUNCTION fleetlog._password_verifier(password text) RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_password_verifier' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._password_verifier(text) IS 'internal: the SCRAM-SHA-256 verifier of a password; a verifier is returned as it is';
+
+-- "tenant/device", or the bare id where only one tenant has it.
+CREATE FUNCTION fleetlog._find_device(client text, OUT tenant text, OUT device text)
+	LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	slash int := strpos(client, '/');
+	found_in text[];
+BEGIN
+	IF client IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'device must not be null';
+	END IF;
+	SELECT array_agg(d.tenant ORDER BY d.tenant), min(d.id) INTO found_in, device
+	FROM fleetlog.device d
+	WHERE (slash > 0 AND d.tenant = left(client, slash - 1) AND d.id = substr(client, slash + 1))
+		OR (slash = 0 AND d.id = client);
+	IF found_in IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('device "%s" does not exist', client);
+	ELSIF cardinality(found_in) > 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'ambiguous_parameter',
+			MESSAGE = format('device "%s" exists in more than one tenant', client),
+			DETAIL = format('Tenants that have it: %s.', array_to_string(found_in, ', ')),
+			HINT = format('Name it with its tenant, as in "%s/%s".', found_in[1], client);
+	END IF;
+	tenant := found_in[1];
+END
+$$;
+COMMENT ON FUNCTION fleetlog._find_device(text) IS 'internal: tenant and id of the device that a text names';
+
+CREATE FUNCTION fleetlog.create_tenant(
+	name text,
+	prefix text,
+	max_packet_bytes int = NULL,
+	max_inflight int = NULL,
+	max_topic_levels int = NULL,
+	max_subscriptions int = NULL,
+	max_wildcard_subscriptions int = NULL,
+	max_queued_messages int = NULL,
+	max_queued_bytes int = NULL,
+	max_session_expiry interval = NULL
+) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	problem text;
+	other fleetlog.tenant;
+BEGIN
+	problem := coalesce(fleetlog._tenant_problem(name), CASE WHEN name IS NULL THEN 'it is null' END);
+	IF problem IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = format('tenant name "%s" is not valid: %s', name, problem);
+	END IF;
+	problem := coalesce(fleetlog._prefix_problem(prefix), CASE
+		WHEN prefix IS NULL THEN 'it is null'
+		WHEN prefix = '' THEN 'it is empty'
+		WHEN prefix LIKE '$%' THEN 'it begins with "$"' END);
+	IF problem IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = format('tenant prefix "%s" is not valid: %s', prefix, problem),
+			HINT = 'A tenant''s prefix is one or more whole topic levels and ends in "/", as in "plant/".';
+	END IF;
+
+	-- Two tenants made at the same time must see each other's prefix.
+	LOCK TABLE fleetlog.tenant IN SHARE ROW EXCLUSIVE MODE;
+	SELECT * INTO other FROM fleetlog.tenant t
+	WHERE t.name = create_tenant.name OR starts_with(t.prefix, create_tenant.prefix) OR starts_with(create_tenant.prefix, t.prefix)
+	ORDER BY t.name = create_tenant.name DESC LIMIT 1;
+	IF other.name = name THEN
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('tenant "%s" already exists', name);
+	ELSIF other.name IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = format('prefix "%s" overlaps prefix "%s" of tenant "%s"', prefix, other.prefix, other.name),
+			DETAIL = 'A device of one tenant could reach the topics of the other.';
+	END IF;
+
+	INSERT INTO fleetlog.tenant AS t (name, prefix, max_packet_bytes, max_inflight, max_topic_levels, max_subscriptions,
+		max_wildcard_subscriptions, max_queued_messages, max_queued_bytes, max_session_expiry)
+	VALUES (name, prefix, coalesce(max_packet_bytes, 1048576), coalesce(max_inflight, 20), coalesce(max_topic_levels, 16),
+		coalesce(max_subscriptions, 100), coalesce(max_wildcard_subscriptions, 8), coalesce(max_queued_messages, 1000),
+		coalesce(max_queued_bytes, 1048576), coalesce(max_session_expiry, interval '1 hour'));
+	PERFORM fleetlog._audit('create_tenant', name, jsonb_build_object('prefix', prefix));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval) IS
+	'create a tenant, confined to the topics below a prefix; a limit that is NULL takes its default';
+
+CREATE FUNCTION fleetlog.alter_tenant(
+	name text,
+	max_packet_bytes int = NULL,
+	max_inflight int = NULL,
+	max_topic_levels int = NULL,
+	max_subscriptions int = NULL,
+	max_wildcard_subscriptions int = NULL,
+	max_queued_messages int = NULL,
+	max_queued_bytes int = NULL,
+	max_session_expiry interval = NULL
+) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE fleetlog.tenant t SET
+		max_packet_bytes = coalesce(alter_tenant.max_packet_bytes, t.max_packet_bytes),
+		max_inflight = coalesce(alter_tenant.max_inflight, t.max_inflight),
+		max_topic_levels = coalesce(alter_tenant.max_topic_levels, t.max_topic_levels),
+		max_subscriptions = coalesce(alter_tenant.max_subscriptions, t.max_subscriptions),
+		max_wildcard_subscriptions = coalesce(alter_tenant.max_wildcard_subscriptions, t.max_wildcard_subscriptions),
+		max_queued_messages = coalesce(alter_tenant.max_queued_messages, t.max_queued_messages),
+		max_queued_bytes = coalesce(alter_tenant.max_queued_bytes, t.max_queued_bytes),
+		max_session_expiry = coalesce(alter_tenant.max_session_expiry, t.max_session_expiry)
+	WHERE t.name = alter_tenant.name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', name);
+	END IF;
+	PERFORM fleetlog._audit('alter_tenant', name);
+END
+$$;
+COMMENT ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval) IS
+	'change the limits of a tenant; NULL leaves a value as it is';
+
+CREATE FUNCTION fleetlog.drop_tenant(name text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM fleetlog.device d WHERE d.tenant = name) THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('tenant "%s" still has devices', name),
+			HINT = 'Remove them with fleetlog.drop_device first.';
+	END IF;
+	DELETE FROM fleetlog.tenant t WHERE t.name = drop_tenant.name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', name);
+	END IF;
+	PERFORM fleetlog._audit('drop_tenant', name);
+END
+$$;
+COMMENT ON FUNCTION fleetlog.drop_tenant(text) IS 'remove a tenant that has no devices, with its policies';
+
+CREATE FUNCTION fleetlog.create_device(
+	id text,
+	tenant text,
+	password text = NULL,
+	certificate_subject text = NULL,
+	psk bytea = NULL,
+	model text = NULL,
+	hardware_root text = NULL,
+	firmware_version text = NULL,
+	attributes jsonb = NULL
+) RETURNS text
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	problem text := coalesce(fleetlog._device_problem(id), CASE WHEN id IS NULL THEN 'it is null' END);
+	generated text;
+BEGIN
+	IF problem IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('device id "%s" is not valid: %s', id, problem);
+	END IF;
+	IF certificate_subject IS NOT NULL OR psk IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = 'login by certificate or pre-shared key is not built yet',
+			HINT = 'Create the device with a password.';
+	END IF;
+	IF NOT EXISTS (SELECT FROM fleetlog.tenant t WHERE t.name = tenant) THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', tenant),
+			HINT = 'Create it with fleetlog.create_tenant.';
+	END IF;
+	IF password IS NULL THEN
+		generated := fleetlog._random_password();
+	END IF;
+	BEGIN
+		INSERT INTO fleetlog.device (tenant, id, model, hardware_root, firmware_version, attributes)
+		VALUES (tenant, id, model, hardware_root, firmware_version, coalesce(attributes, '{}'));
+	EXCEPTION WHEN unique_violation THEN
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('device "%s/%s" already exists', tenant, id),
+			HINT = 'fleetlog.set_password gives it a new password.';
+	END;
+	INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
+	VALUES (tenant, id, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+	PERFORM fleetlog._audit('create_device', tenant || '/' || id, jsonb_build_object('generated_password', generated IS NOT NULL));
+	RETURN generated;
+END
+$$;
+COMMENT ON FUNCTION fleetlog.create_device(text, text, text, text, bytea, text, text, text, jsonb) IS
+	'register a device; returns a generated password, once, when no credential is given';
+
+CREATE FUNCTION fleetlog.alter_device(
+	device text,
+	model text = NULL,
+	hardware_root text = NULL,
+	firmware_version text = NULL,
+	attributes jsonb = NULL
+) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._find_device(device);
+BEGIN
+	UPDATE fleetlog.device d SET
+		model = coalesce(alter_device.model, d.model),
+		hardware_root = coalesce(alter_device.hardware_root, d.hardware_root),
+		firmware_version = coalesce(alter_device.firmware_version, d.firmware_version),
+		attributes = coalesce(alter_device.attributes, d.attributes)
+	WHERE d.tenant = who.tenant AND d.id = who.device;
+	PERFORM fleetlog._audit('alter_device', who.tenant || '/' || who.device);
+END
+$$;
+COMMENT ON FUNCTION fleetlog.alter_device(text, text, text, text, jsonb) IS
+	'change what the registry says about a device; NULL leaves a value as it is';
+
+CREATE FUNCTION fleetlog.drop_device(device text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._find_device(device);
+BEGIN
+	DELETE FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device;
+	PERFORM fleetlog._audit('drop_device', who.tenant || '/' || who.device);
+END
+$$;
+COMMENT ON FUNCTION fleetlog.drop_device(text) IS 'remove a device from the registry; its connection is closed, its records stay';
+
+CREATE FUNCTION fleetlog.set_password(device text, password text = NULL) RETURNS text
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._find_device(device);
+	generated text;
+	revoked timestamptz;
+BEGIN
+	-- The row lock makes two simultaneous calls leave one valid password.
+	SELECT d.revoked_at INTO revoked FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device FOR UPDATE;
+	IF revoked IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('device "%s/%s" is revoked', who.tenant, who.device),
+			HINT = 'Remove it with fleetlog.drop_device and create it anew.';
+	END IF;
+	IF password IS NULL THEN
+		generated := fleetlog._random_password();
+	END IF;
+	UPDATE fleetlog.credential c SET revoked_at = now(), revoke_reason = 'replaced'
+	WHERE c.tenant = who.tenant AND c.device = who.device AND c.kind = 'password' AND c.revoked_at IS NULL;
+	INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
+	VALUES (who.tenant, who.device, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+	PERFORM fleetlog._audit('set_password', who.tenant || '/' || who.device, jsonb_build_object('generated_password', generated IS NOT NULL));
+	RETURN generated;
+END
+$$;
+COMMENT ON FUNCTION fleetlog.set_password(text, text) IS
+	'replace the password of a device; returns a generated one when none is given; connections made with the old one are closed';
+
+CREATE FUNCTION fleetlog.revoke_device(device text, reason text = NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._find_device(device);
+BEGIN
+	UPDATE fleetlog.device d SET revoked_at = coalesce(d.revoked_at, now()), revoke_reason = coalesce(reason, d.revoke_reason)
+	WHERE d.tenant = who.tenant AND d.id = who.device;
+	UPDATE fleetlog.credential c SET revoked_at = now(), revoke_reason = reason
+	WHERE c.tenant = who.tenant AND c.device = who.device AND c.revoked_at IS NULL;
+	PERFORM fleetlog._audit('revoke_device', who.tenant || '/' || who.device, jsonb_build_object('reason', reason));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.revoke_device(text, text) IS 'revoke a device and all its credentials; its connections are closed within a second';
+
+CREATE FUNCTION fleetlog.revoke_credential(id bigint, reason text = NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who text;
+BEGIN
+	UPDATE fleetlog.credential c SET revoked_at = coalesce(c.revoked_at, now()), revoke_reason = coalesce(reason, c.revoke_reason)
+	WHERE c.id = revoke_credential.id
+	RETURNING c.tenant || '/' || c.device INTO who;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('credential %s does not exist', id);
+	END IF;
+	PERFORM fleetlog._audit('revoke_credential', who, jsonb_build_object('credential', id, 'reason', reason));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.revoke_credential(bigint, text) IS 'revoke one credential; connections made with it are closed within a second';
+
+CREATE FUNCTION fleetlog.allow(tenant text, action text, filter text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	problem text := coalesce(fleetlog._policy_problem(filter), CASE WHEN filter IS NULL THEN 'it is null' END);
+	inside text;
+BEGIN
+	SELECT t.prefix INTO inside FROM fleetlog.tenant t WHERE t.name = tenant;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', tenant);
+	END IF;
+	IF action IS NULL OR action NOT IN ('publish', 'subscribe') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('action "%s" is not valid', action),
+			HINT = 'An action is "publish" or "subscribe".';
+	END IF;
+	IF problem IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('filter "%s" is not valid: %s', filter, problem);
+	END IF;
+	IF NOT starts_with(filter, inside) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = format('filter "%s" is not below prefix "%s" of tenant "%s"', filter, inside, tenant),
+			DETAIL = 'A tenant is confined to its prefix.';
+	END IF;
+	INSERT INTO fleetlog.policy (tenant, action, filter) VALUES (tenant, action, filter) ON CONFLICT DO NOTHING;
+	PERFORM fleetlog._audit('allow', tenant, jsonb_build_object('action', action, 'filter', filter));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.allow(text, text, text) IS
+	'let all devices of a tenant publish or subscribe beyond their own topics; {device}, {tenant} and {client_id} may stand in the filter';
+
+CREATE FUNCTION fleetlog.disallow(tenant text, action text, filter text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM fleetlog.policy p
+	WHERE p.tenant = disallow.tenant AND p.action = disallow.action AND p.filter = disallow.filter;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+			MESSAGE = format('tenant "%s" has no rule to %s "%s"', tenant, action, filter),
+			HINT = 'The rules are in fleetlog.policy; what a device may do below its own topics is no rule and cannot be taken away.';
+	END IF;
+	PERFORM fleetlog._audit('disallow', tenant, jsonb_build_object('action', action, 'filter', filter));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.disallow(text, text, text) IS 'take a rule back; subscriptions that rested on it end';
+
+CREATE FUNCTION fleetlog._acl(tenant text, device text, client_id text, action text, topic text, OUT allowed bool, OUT reason text)
+	AS 'MODULE_PATHNAME', 'fl_sql_acl' LANGUAGE C CALLED ON NULL INPUT STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION fleetlog._acl(text, text, text, text, text) IS
+	'internal: what the front doors decide for a device, or for an anonymous client when it is NULL';
+
+CREATE FUNCTION fleetlog.can(client text, action text, topic text, OUT allowed bool, OUT reason text)
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record;
+	target regclass;
+	is_device bool := EXISTS (SELECT FROM fleetlog.device d WHERE d.tenant || '/' || d.id = client OR d.id = client);
+BEGIN
+	IF action IS NULL OR action NOT IN ('publish', 'subscribe') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('action "%s" is not valid', action),
+			HINT = 'An action is "publish" or "subscribe".';
+	END IF;
+	IF coalesce(client, '') = '' THEN
+		SELECT a.allowed, a.reason INTO allowed, reason FROM fleetlog._acl(NULL, NULL, NULL, action, topic) a;
+		IF NOT coalesce(current_setting('fleetlog.allow_anonymous', true), 'off')::bool THEN
+			allowed := false;
+			reason := 'anonymous clients are not let in (fleetlog.allow_anonymous is off)';
+		END IF;
+	ELSIF is_device AND strpos(client, '/') = 0 AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = client AND r.rolcanlogin) THEN
+		allowed := false;
+		reason := 'the name is both a device''s and a login role''s; a device logs in as tenant/device then';
+	ELSIF NOT is_device AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = client) THEN
+		allowed := false;
+		reason := 'roles cannot log in at the MQTT door yet';
+	ELSE
+		who := fleetlog._find_device(client);
+		IF EXISTS (SELECT FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device AND d.revoked_at IS NOT NULL) THEN
+			allowed := false;
+			reason := 'the device is revoked';
+		ELSE
+			SELECT a.allowed, a.reason INTO allowed, reason FROM fleetlog._acl(who.tenant, who.device, NULL, action, topic) a;
+		END IF;
+	END IF;
+	IF allowed AND action = 'publish' THEN
+		SELECT r.stream INTO target FROM fleetlog._route(topic) r;
+		IF target IS NULL THEN
+			allowed := false;
+			reason := 'no mount takes this topic; make one with fleetlog.mount';
+		END IF;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog.can(text, text, text) IS
+	'may this client publish to the topic, or subscribe to the filter, and why; an empty client is an anonymous one';
+
+REVOKE ALL ON FUNCTION fleetlog._identity_changed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._audit(text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._password_verifier(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._find_device(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.drop_tenant(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.create_device(text, text, text, text, bytea, text, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_device(text, text, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.drop_device(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.set_password(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.revoke_device(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.revoke_credential(bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.allow(text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.disallow(text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.can(text, text, text) FROM PUBLIC;
