@@ -215,11 +215,14 @@ fl_batch_split(const uint8_t *body, size_t len, FlCompressor *c, size_t max_raw,
 		return FL_MALFORMED;
 
 	/*
-	 * Deltas of another width, and lengths written with padding, may make a
-	 * part a little larger or smaller than its share; doubling covers it.
+	 * Against another base a time delta may take nine bytes more and with them
+	 * the length up to four, so that a record of at least seven bytes grows to
+	 * less than three times its size.
 	 */
+	if (max_raw > INT32_MAX)
+		max_raw = INT32_MAX;
 	fl_buf_init(&raw, a->alloc, max_raw);
-	fl_batch_builder_init(&part, a->alloc, FL_BATCH_HEADER_SIZE + max_raw * 2);
+	fl_batch_builder_init(&part, a->alloc, FL_BATCH_HEADER_SIZE + (size_t) 3 * max_raw);
 	result = fl_batch_inflate(&info, body, len, c, max_raw, &raw, &records, &records_len);
 	if (result == FL_OK)
 	{

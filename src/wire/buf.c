@@ -75,10 +75,9 @@ fl_buf_grow(FlBuf *b, size_t n)
 		cap = b->max < FL_BUF_FIRST_SIZE ? b->max : FL_BUF_FIRST_SIZE;
 	if (cap < b->len + n)
 		cap = b->len + n;
-	if (cap == 0)
-		cap = 1;				/* a limit of zero still yields a pointer */
 
-	data = b->alloc->realloc(b->alloc->ctx, b->data, b->cap, cap);
+	/* A limit of zero still yields a pointer, to a byte that is nobody's. */
+	data = b->alloc->realloc(b->alloc->ctx, b->data, b->cap, cap > 0 ? cap : 1);
 	if (data == NULL)
 	{
 		b->failed = true;
