@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * guest.h
+ *		Shared state beyond shmem.h: listeners for the view, the disk reserve, the
+ *		flusher's pass, the confirmer's, and pause.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_GUEST_H
+#define FLEETLOG_GUEST_H
+
+#include "fleetlog/shmem.h"
+
+/* ---- Publication of tails --------------------------------------------------- */
+
+/*
+ * One pass of the flusher: copy the tails that commits have left, flush WAL up to
+ * the newest of their commits, publish the copied tails.  Returns true when
+ * there was something to do.  Only for the flusher.
+ */
+extern bool fl_flush_pass(void);
+
+/*
+ * See to it that what was committed before this call is published: by ourselves
+ * when no flusher runs, else by waking it and waiting, at most a second (it may
+ * be held back by a stop point or a slow disk; then readers see it later).
+ * No lock may be held.  Usable by any backend, outside or after a transaction.
+ */
+extern void fl_flush_published(void);
+
+/* True when no commit waits for publication. */
+extern bool fl_flush_is_idle(void);
+
+/*
+ * Publish what the standbys have confirmed up to this LSN.  Returns true when a
+ * quorum shard still waits for more.  Only for the confirmer.
+ */
+extern bool fl_confirm_pass(XLogRecPtr confirmed);
+
+/* ---- Disk reserve (O4) -------------------------------------------------------- */
+
+/* Set by the keeper; while it is true nothing new is taken (FL_ERR_DISK_RESERVE). */
+extern bool fl_disk_reserve_reached(void);
+extern void fl_disk_reserve_set(bool reached);
+
+/* ---- Listeners ------------------------------------------------------------------ */
+
+#define FL_MAX_LISTENERS	64	/* over all doors, for the view */
+#define FL_LISTENER_ADDRESS 96
+
+typedef struct FlListenerInfo
+{
+	int			door;			/* -1: free */
+	int			pid;
+	char		protocol[16];	/* mqtt, mqtts, ws, wss */
+	char		address[FL_LISTENER_ADDRESS];	/* host:port as bound */
+	char		state[FL_LISTENER_ADDRESS]; /* "listening", or why not */
+	uint64		accepted;
+	uint64		open;
+} FlListenerInfo;
+
+/*
+ * A door shows a listener; returns its number for fl_listener_count, -1 when the
+ * table is full (then only the view lacks it).  The same door, protocol and
+ * address again replaces the state.
+ */
+extern int	fl_listener_show(int door, const char *protocol, const char *address, const char *state);
+extern void fl_listener_hide(int listener);
+
+/* A connection was accepted (delta_open 1) or closed (-1). */
+extern void fl_listener_count(int listener, int accepted, int delta_open);
+
+/* All listeners of a door, when it starts anew or leaves. */
+extern void fl_listener_clear_door(int door);
+
+#endif							/* FLEETLOG_GUEST_H */

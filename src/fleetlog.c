@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * fleetlog.c
+ *		What happens when the library is loaded: settings, hooks, registrations.
+ *
+ * The library does its work only when preloaded.  Loading it later is allowed
+ * all the same, and does nothing but define settings and refuse what needs
+ * shared memory, because pg_upgrade loads every library once to see whether it
+ * is there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+
+#include "fleetlog/auth.h"
+#include "fleetlog/catalog.h"
+#include "fleetlog/launcher.h"
+#include "fleetlog/log.h"
+#include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
+
+#pragma weak fl_auth_settings_define
+#pragma weak fl_log_init
+#pragma weak fl_xact_init
+#pragma weak fl_catalog_init
+#pragma weak fl_refuse_init
+extern void fl_refuse_init(void);
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+request_shmem(void)
+{
+	if (prev_shmem_request_hook != NULL)
+		prev_shmem_request_hook();
+	fl_shmem_request();
+}
+
+static void
+startup_shmem(void)
+{
+	if (prev_shmem_startup_hook != NULL)
+		prev_shmem_startup_hook();
+	fl_shmem_startup();
+}
+
+void
+_PG_init(void)
+{
+	fl_settings_define();
+	if (fl_auth_settings_define) fl_auth_settings_define();
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	/* Unknown names under our prefix are a typing error from here on. */
+	MarkGUCPrefixReserved("fleetlog");
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
+	if (fl_log_init) fl_log_init();
+	if (fl_xact_init) fl_xact_init();
+	if (fl_catalog_init) fl_catalog_init();
+	if (fl_refuse_init) fl_refuse_init();
+	fl_launcher_register();
+}

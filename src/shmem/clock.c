@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *		The append clock and the transaction budget of the workers.
+ *
+ * The append clock is one for the server, so that times never step back within
+ * a shard whoever writes next, and is carried over restarts by the tails: each
+ * shard that is opened raises it to its last append time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "fleetlog/settings.h"
+#include "shmem_internal.h"
+
+TimestampTz
+fl_wall_now(void)
+{
+	return GetCurrentTimestamp() + (int64) fl_clock_offset_ms * 1000;
+}
+
+TimestampTz
+fl_clock_now(void)
+{
+	TimestampTz now = fl_wall_now();
+	uint64		last = pg_atomic_read_u64(&fl_shared->append_clock);
+
+	for (;;)
+	{
+		/* Times before 2000 are negative: compare as signed. */
+		if ((TimestampTz) last >= now)
+			return (TimestampTz) last;
+		if (pg_atomic_compare_exchange_u64(&fl_shared->append_clock, &last, (uint64) now))
+			return now;
+	}
+}
+
+void
+fl_clock_raise(TimestampTz seen)
+{
+	uint64		last = pg_atomic_read_u64(&fl_shared->append_clock);
+
+	if (TIMESTAMP_NOT_FINITE(seen))
+		return;
+	while ((TimestampTz) last < seen &&
+		   !pg_atomic_compare_exchange_u64(&fl_shared->append_clock, &last, (uint64) seen))
+		;
+}
+
+/*
+ * A token bucket that holds at most one second's worth, so that a quiet fleet
+ * commits at once and a busy one is stretched to the average.
+ */
+long
+fl_budget_take(void)
+{
+	double		rate = fl_max_xids_per_second;
+	TimestampTz now = GetCurrentTimestamp();
+	long		wait = 0;
+
+	SpinLockAcquire(&fl_shared->budget_mutex);
+	if (fl_shared->xids_since == 0)
+	{
+		fl_shared->xids_since = now;
+		fl_shared->budget_at = now;
+		fl_shared->budget_tokens = rate;
+	}
+	if (rate > 0)
+	{
+		if (now > fl_shared->budget_at)
+			fl_shared->budget_tokens += rate * (double) (now - fl_shared->budget_at) / USECS_PER_SEC;
+		fl_shared->budget_at = now;
+		if (fl_shared->budget_tokens > rate)
+			fl_shared->budget_tokens = rate;
+		if (fl_shared->budget_tokens >= 1)
+			fl_shared->budget_tokens -= 1;
+		else
+			wait = (long) ((1 - fl_shared->budget_tokens) * USECS_PER_SEC / rate) + 1;
+	}
+	if (wait == 0)
+		fl_shared->xids_used++;
+	SpinLockRelease(&fl_shared->budget_mutex);
+	return wait;
+}
