@@ -62,9 +62,10 @@ SKIP:
 $t->node->stop;
 
 # pg_dumpall's way: plain table data alone, one leaf, in parallel and custom format.
+my $err = '';
 my $file = $s->node->backup_dir . '/dump.custom';
 mkdir $s->node->backup_dir unless -d $s->node->backup_dir;
-IPC::Run::run([ 'pg_dump', '-Fd', '-j2', '-f', "$file.d", '-d', $s->node->connstr('fleetlog') ], '2>', \my $err) or diag($err);
+IPC::Run::run([ 'pg_dump', '-Fd', '-j2', '-f', "$file.d", '-d', $s->node->connstr('fleetlog') ], '2>', \$err) or diag($err);
 my $p = FleetlogTest->new('parallel', no_extension => 1);
 my $ok = IPC::Run::run([ 'pg_restore', '-j2', '--exit-on-error', '-d', $p->node->connstr('fleetlog'), "$file.d" ], '2>', \$err);
 ok($ok, 'parallel pg_restore succeeds') or diag($err);

@@ -1,0 +1,116 @@
+# M1, I: session takeover within and across workers, wills, log-in and its refusals.  Cases O24 to O26, O32, O34.
+use strict;
+use warnings;
+use Test::More;
+use FleetlogTest;
+
+my $s = FleetlogTest->new('takeover', conf => "fleetlog.workers = 3\n");
+$s->fleet(devices => 3);
+my $listener = $s->device('d1', client_id => 'listener');
+$listener->subscribe([ [ 'acme/d1/will', 1 ] ]);
+my %will = (will => { topic => 'acme/d1/will', payload => 'w', qos => 1 });
+
+sub wills
+{
+    my ($count, $timeout) = @_;
+    return scalar grep { $_->{topic} eq 'acme/d1/will' } $listener->messages($count, $timeout);
+}
+
+# Connections land on workers as the kernel likes; twenty times is often enough for every pair.
+for my $n (1 .. 20)
+{
+    my $a = $s->device('d1', client_id => 'x', %will);
+    my $b = $s->device('d1', client_id => 'x');
+    is($a->ending, '0x8E', "O26: the first connection is told 0x8E ($n)");
+    $b->ping;
+    is(wills(1), 1, "O25: its will is published ($n)");
+    $b->disconnect;
+}
+{
+    my $a = $s->device('d1', client_id => 'x', version => 4, %will);
+    my $b = $s->device('d1', client_id => 'x', version => 4);
+    is($a->ending, 'closed', 'O24: 3.1.1: closed');
+    is(wills(1), 1, 'O24: 3.1.1: its will is published');
+    $b->disconnect;
+}
+# Another device with the same client id is another client.
+{
+    my $a = $s->device('d1', client_id => 'same');
+    my $b = $s->device('d2', client_id => 'same');
+    $a->ping;
+    $b->ping;
+    pass('client ids are per device');
+}
+# O32: no session expiry: a will with delay goes out when the connection ends.
+{
+    my $a = $s->device('d1', client_id => 'delay', will => { topic => 'acme/d1/will', payload => 'd', qos => 1, properties => [ [ 24, 30 ] ] });
+    $a->reset;
+    is(wills(1, 5), 1, 'O32: the session ends with the connection, so the will goes out then');
+}
+# O34: DISCONNECT discards the will, 0x04 asks for it, a lost connection publishes it.
+{
+    my $a = $s->device('d1', client_id => 'y', %will);
+    $a->disconnect;
+    $a = $s->device('d1', client_id => 'y', %will);
+    $a->disconnect(4);
+    is(wills(2, 3), 1, 'one will: DISCONNECT 0x00 discards it, 0x04 publishes it');
+    $a = $s->device('d1', client_id => 'y', %will);
+    $a->reset;
+    is(wills(2, 3), 1, 'O34: one will after the lost connection');
+}
+is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/will' AND device = 'd1'"), '24', 'every will is a record of its device');
+# A will outside the device's rights is refused at CONNECT or never published.
+{
+    my $a = $s->raw;
+    my $ack = $a->login(client_id => 'z', user => 'acme/d1', password => 'pw-d1', will => { topic => 'acme/d2/will', payload => 'x' });
+    $a->reset if ref $ack && $ack->{reason} == 0;
+    $s->device('d2')->publish_acked('acme/d2/t', 'after');
+    is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d2/will'"), '0', "a will on another device's topic is not published");
+}
+
+# Logging in.
+sub login
+{
+    my ($version, %opt) = @_;
+    my $c = $s->raw(version => $version);
+    my $ack = $c->login(%opt);
+    return ref $ack ? $ack->{reason} : $ack // 'nothing';
+}
+is(login(5, client_id => 'a'), 0x87, 'anonymous is refused') or diag('0x86 would be right too');
+is(login(4, client_id => 'a'), 5, 'in 3.1.1 too');
+like(login(5, client_id => 'a', user => 'acme/d1', password => 'wrong'), qr/^13[45]$/, 'wrong password');
+like(login(4, client_id => 'a', user => 'acme/d1', password => 'wrong'), qr/^[45]$/, 'wrong password, 3.1.1');
+like(login(5, client_id => 'a', user => 'acme/nobody', password => 'pw-d1'), qr/^13[45]$/, 'unknown device');
+like(login(5, client_id => 'a', user => 'other/d1', password => 'pw-d1'), qr/^13[45]$/, 'unknown tenant');
+like(login(5, client_id => 'a', user => 'acme/d1'), qr/^13[45]$/, 'no password');
+like(login(5, client_id => 'a', user => 'acme/d1', password => ''), qr/^13[45]$/, 'empty password');
+is(login(5, client_id => 'a', user => 'd1', password => 'pw-d1'), 0, 'the bare id where it is unambiguous');
+$s->sql("SELECT fleetlog.create_tenant('zeta', 'zeta/'), fleetlog.create_device('d1', 'zeta', password => 'pw-d1')");
+FleetlogTest::wait_until(sub { login(5, client_id => 'a', user => 'zeta/d1', password => 'pw-d1') eq '0' }, 'the new device to log in', 10);
+like(login(5, client_id => 'a', user => 'd1', password => 'pw-d1'), qr/^13[45]$/, 'ambiguous bare id is refused');
+# A client without id gets one.
+{
+    my $c = $s->raw;
+    my $ack = $c->login(client_id => '', user => 'acme/d2', password => 'pw-d2');
+    is($ack->{reason}, 0, 'no client id');
+    isnt(FleetlogTest::Mqtt::property($ack, 18) // '', '', 'one is assigned');
+    my $other = $s->raw;
+    isnt(FleetlogTest::Mqtt::property($other->login(client_id => '', user => 'acme/d2', password => 'pw-d2'), 18), FleetlogTest::Mqtt::property($ack, 18), 'and not the same twice');
+    $c->ping;
+}
+is(login(4, client_id => '', clean => 0, user => 'acme/d2', password => 'pw-d2'), 2, '3.1.1: no client id with clean session 0');
+
+# Revocation closes open connections within a second, a new password takes effect at once.
+my $victim = $s->device('d3');
+my $listening = $s->device('d3', client_id => 'second');
+$s->sql("SELECT fleetlog.revoke_device('acme/d3', 'lost')");
+like($victim->ending(2), qr/^(0x87|0x98|closed)$/, 'revoked: closed');
+like($listening->ending(2), qr/^(0x87|0x98|closed)$/, 'revoked: each of its connections');
+like(login(5, client_id => 'a', user => 'acme/d3', password => 'pw-d3'), qr/^13[458]$/, 'revoked: no new log-in');
+$s->sql("SELECT fleetlog.set_password('acme/d2', 'new secret')");
+FleetlogTest::wait_until(sub { login(5, client_id => 'a', user => 'acme/d2', password => 'new secret') eq '0' }, 'the new password', 10);
+like(login(5, client_id => 'a', user => 'acme/d2', password => 'pw-d2'), qr/^13[45]$/, 'the old password is dead');
+unlike(PostgreSQL::Test::Utils::slurp_file($s->node->logfile), qr/pw-d[123]|new secret/, 'no password in the log');
+is($s->crashes, '', 'no crash');
+$s->node->stop;
+done_testing();
