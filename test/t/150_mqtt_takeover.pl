@@ -76,8 +76,8 @@ sub login
     my $ack = $c->login(%opt);
     return ref $ack ? $ack->{reason} : $ack // 'nothing';
 }
-is(login(5, client_id => 'a'), 0x87, 'anonymous is refused') or diag('0x86 would be right too');
-is(login(4, client_id => 'a'), 5, 'in 3.1.1 too');
+like(login(5, client_id => 'a'), qr/^13[45]$/, 'anonymous is refused');
+like(login(4, client_id => 'a'), qr/^[45]$/, 'in 3.1.1 too');
 like(login(5, client_id => 'a', user => 'acme/d1', password => 'wrong'), qr/^13[45]$/, 'wrong password');
 like(login(4, client_id => 'a', user => 'acme/d1', password => 'wrong'), qr/^[45]$/, 'wrong password, 3.1.1');
 like(login(5, client_id => 'a', user => 'acme/nobody', password => 'pw-d1'), qr/^13[45]$/, 'unknown device');
