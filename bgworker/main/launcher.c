@@ -300,11 +300,16 @@ start(FlRole *role, TimestampTz now, bool doors)
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	strlcpy(worker.bgw_library_name, "fleetlog", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, role->function, BGW_MAXLEN);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "fleetlog %s", fl_worker_kind_name(role->kind));
 	if (role->kind == FL_WORKER_FRONT_DOOR)
+	{
+		strlcpy(worker.bgw_type, "fleetlog front door", BGW_MAXLEN);
 		snprintf(worker.bgw_name, BGW_MAXLEN, "fleetlog front door %d", role->index);
+	}
 	else
+	{
+		snprintf(worker.bgw_type, BGW_MAXLEN, "fleetlog %s", fl_worker_kind_name(role->kind));
 		strlcpy(worker.bgw_name, worker.bgw_type, BGW_MAXLEN);
+	}
 	worker.bgw_main_arg = Int32GetDatum(role->index);
 	worker.bgw_notify_pid = MyProcPid;
 

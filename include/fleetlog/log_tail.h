@@ -27,4 +27,11 @@ extern void fl_tail_read_committed(Oid stream, int32 shard, int64 *tail, int64 *
  */
 extern void fl_log_freeze_stream(Oid stream);
 
+/*
+ * The other way round, implemented in src/shmem/flush.c: see to it that what was
+ * committed before this call is published as flushed.  For SQL sessions, after
+ * commit and without locks; see guest.h.
+ */
+extern void fl_flush_published(void);
+
 #endif							/* FLEETLOG_LOG_TAIL_H */

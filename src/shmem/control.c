@@ -79,13 +79,16 @@ fl_sql_resume(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+static bool retry_wanted = false;
+
+/* Server 15 does not let a callback remove itself, so it stays and looks at a flag. */
 static void
 retry_at_commit(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT)
+	if (event == XACT_EVENT_COMMIT && retry_wanted)
 		fl_launcher_retry();
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
-		UnregisterXactCallback(retry_at_commit, NULL);
+		retry_wanted = false;
 }
 
 /*
@@ -95,7 +98,13 @@ retry_at_commit(XactEvent event, void *arg)
 Datum
 fl_sql_launcher_retry(PG_FUNCTION_ARGS)
 {
-	if (fl_shared != NULL)
+	static bool registered = false;
+
+	if (fl_shared == NULL)
+		PG_RETURN_VOID();
+	if (!registered)
 		RegisterXactCallback(retry_at_commit, NULL);
+	registered = true;
+	retry_wanted = true;
 	PG_RETURN_VOID();
 }

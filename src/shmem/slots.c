@@ -54,7 +54,7 @@ fl_worker_kind_name(FlWorkerKind kind)
 		case FL_WORKER_LAUNCHER:
 			return "launcher";
 		case FL_WORKER_FRONT_DOOR:
-			return "front door";
+			return "front_door";
 		case FL_WORKER_APPENDER:
 			return "appender";
 		case FL_WORKER_FLUSHER:

@@ -1,0 +1,329 @@
+/*-------------------------------------------------------------------------
+ *
+ * keeper.c
+ *		The keeper: creates segments ahead of need, freezes, watches the disk.
+ *
+ * It is also the worker that looks for the extension first, and notices when it
+ * is dropped: the launcher keeps all others away until it is there.
+ *
+ * Every piece of work is a transaction of its own with a short lock timeout and
+ * ends with its error in the log if it fails; a locked or broken stream then
+ * waits for its next turn, all others are looked after.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/statvfs.h>
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/log_tail.h"
+#include "fleetlog/settings.h"
+#include "fleetlog/worker.h"
+#include "worker_internal.h"
+
+#define TURN_MS			1000
+#define FREEZE_MS		30000
+#define RATE_WINDOW_MS	10000	/* shortest time over which a rate is measured */
+#define LOCK_TIMEOUT	"500ms"
+
+/* What is remembered of a shard to know its rate. */
+typedef struct FlShardRate
+{
+	FlShardKey	key;			/* hash key: must come first */
+	int64		tail;			/* at the last measurement */
+	TimestampTz at;
+	double		rate;			/* records a second, smoothed; 0: not known yet */
+} FlShardRate;
+
+static HTAB *rates = NULL;
+static MemoryContext turn_context;
+
+PGDLLEXPORT void fl_main_keeper(Datum arg);
+
+/* ---- guarded transactions -------------------------------------------------------- */
+
+/*
+ * Run a piece of work in a transaction.  An error is logged and counted, and
+ * the keeper goes on.
+ */
+static bool
+in_transaction(void (*work) (Oid), Oid arg)
+{
+	volatile bool ok = true;
+
+	fl_worker_die_at_once = true;
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		work(arg);
+		if (ActiveSnapshotSet())
+			PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		FL_COUNT(FL_C_ERRORS, 1);
+		RESUME_INTERRUPTS();
+		ok = false;
+	}
+	PG_END_TRY();
+	fl_worker_die_at_once = false;
+	MemoryContextSwitchTo(turn_context);
+	return ok;
+}
+
+/* ---- segments ---------------------------------------------------------------------- */
+
+static FlShardRate *
+rate_of(const FlShardKey *key)
+{
+	FlShardRate *r;
+	bool		found;
+
+	if (rates == NULL)
+	{
+		HASHCTL		ctl;
+
+		memset(&ctl, 0, sizeof(ctl));
+		ctl.keysize = sizeof(FlShardKey);
+		ctl.entrysize = sizeof(FlShardRate);
+		ctl.hcxt = TopMemoryContext;
+		rates = hash_create("fleetlog rates", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	r = hash_search(rates, key, HASH_ENTER, &found);
+	if (!found)
+	{
+		r->tail = -1;
+		r->at = 0;
+		r->rate = 0;
+	}
+	return r;
+}
+
+static double
+measure_rate(FlShard *shard, int64 tail, TimestampTz now)
+{
+	FlShardRate *r = rate_of(&shard->key);
+
+	if (r->tail < 0 || tail < r->tail)
+	{
+		r->tail = tail;
+		r->at = now;
+	}
+	else if (now - r->at >= RATE_WINDOW_MS * INT64CONST(1000))
+	{
+		double		recent = (tail - r->tail) * 1e6 / (double) (now - r->at);
+
+		r->rate = r->rate == 0 ? recent : r->rate * 0.8 + recent * 0.2;
+		r->tail = tail;
+		r->at = now;
+	}
+	return r->rate;
+}
+
+static void
+create_next(const FlStreamInfo *stream, FlShard *shard, int64 lower, double rate)
+{
+	double		bytes = 0;
+	uint64		records = pg_atomic_read_u64(&shard->n_records);
+	int			in_shard = 0;
+	int			in_stream = 0;
+	int64		width;
+
+	if (records > 0)
+		bytes = (double) pg_atomic_read_u64(&shard->n_bytes) / records;
+	for (int i = 0; i < stream->shards; i++)
+	{
+		int			n = 0;
+
+		(void) fl_segment_list(stream->relid, i, &n);
+		in_stream += n;
+		if (i == shard->key.shard)
+			in_shard = n;
+	}
+	width = fl_segment_width(stream, rate, bytes, in_shard, in_stream);
+	fl_segment_create(stream->relid, shard->key.shard, lower, lower + width);
+}
+
+/*
+ * The next segment is made when the one that holds the tail is half full, so
+ * that an appender never has to wait for one; where the tail has no segment at
+ * all it is made at once.
+ */
+static void
+look_after_shard(const FlStreamInfo *stream, int32 number, TimestampTz now)
+{
+	FlShard    *shard = fl_shard_find(stream->relid, number);
+	FlSegment	seg;
+	FlSegment	next;
+	int64		tail;
+	double		rate;
+
+	/* Nobody has written to it since server start. */
+	if (shard == NULL)
+		return;
+	tail = (int64) pg_atomic_read_u64(&shard->visible_tail);
+	rate = measure_rate(shard, tail, now);
+	if (!fl_segment_find(stream->relid, number, tail, &seg))
+	{
+		int			n = 0;
+		const FlSegment *list = fl_segment_list(stream->relid, number, &n);
+
+		/* Begin where the last segment ends, or at the tail where there is none. */
+		create_next(stream, shard, n > 0 && list[n - 1].upper <= tail ? list[n - 1].upper : tail, rate);
+		shard->want_segment = false;
+		return;
+	}
+	if (!shard->want_segment && tail - seg.lower < (seg.upper - seg.lower) / 2)
+		return;
+	if (!fl_segment_find(stream->relid, number, seg.upper, &next))
+		create_next(stream, shard, seg.upper, rate);
+	shard->want_segment = false;
+}
+
+static void
+look_after_stream(Oid relid)
+{
+	const FlStreamInfo *info = fl_stream_lookup(relid);
+	TimestampTz now = GetCurrentTimestamp();
+	FlStreamInfo stream;
+
+	if (info == NULL)
+		return;
+	/* The cache may be rebuilt by the DDL below. */
+	stream = *info;
+	stream.schema = stream.name = NULL;
+	for (int i = 0; i < stream.shards; i++)
+		look_after_shard(&stream, i, now);
+}
+
+/* ---- disk reserve -------------------------------------------------------------------- */
+
+/* Free space for PostgreSQL in MB, or -1 when it cannot be told. */
+static int64
+free_mb(const char *path)
+{
+	struct statvfs st;
+
+	if (statvfs(path, &st) != 0)
+		return -1;
+	return (int64) ((uint64) st.f_bavail * st.f_frsize / (1024 * 1024));
+}
+
+static void
+watch_disk(void)
+{
+	static bool was_reached = false;
+	int64		wal = free_mb("pg_wal");
+	int64		data = free_mb(".");
+	int64		least = wal < 0 ? data : (data < 0 ? wal : Min(wal, data));
+	bool		reached;
+
+	/* Some more has to be free for taking records again, so that it does not flutter. */
+	reached = fl_disk_reserve_mb > 0 && least >= 0 &&
+		least < (was_reached ? (int64) fl_disk_reserve_mb + fl_disk_reserve_mb / 8 + 1 : (int64) fl_disk_reserve_mb);
+	if (reached != was_reached)
+		ereport(LOG,
+				(errcode(ERRCODE_DISK_FULL),
+				 reached ? errmsg("publishes are refused: only " INT64_FORMAT " MB are free, the reserve is %d MB",
+								  least, fl_disk_reserve_mb) :
+				 errmsg("publishes are taken again: " INT64_FORMAT " MB are free", least),
+				 reached ? errhint("Free space on the volume of the data directory or of pg_wal, "
+								   "or lower fleetlog.disk_reserve.") : 0));
+	was_reached = reached;
+	fl_disk_reserve_set(reached);
+	if (reached)
+		fl_worker_set_state("disk reserve reached: " INT64_FORMAT " MB free", least);
+	else
+		fl_worker_set_state("running");
+}
+
+/* ---- the loop --------------------------------------------------------------------------- */
+
+static bool extension_gone = false;
+
+/* The list is copied: the work on one stream may rebuild the cache. */
+static Oid *stream_oids = NULL;
+static int	stream_count = 0;
+
+static void
+load_streams(Oid unused)
+{
+	const Oid  *list;
+
+	stream_count = 0;
+	extension_gone = !fl_extension_exists();
+	if (extension_gone)
+		return;
+	fl_catalog_refresh();
+	list = fl_stream_list(&stream_count);
+	stream_oids = MemoryContextAlloc(turn_context, sizeof(Oid) * Max(stream_count, 1));
+	if (stream_count > 0)
+		memcpy(stream_oids, list, sizeof(Oid) * stream_count);
+}
+
+static void
+each_stream(void (*work) (Oid))
+{
+	for (int i = 0; i < stream_count && !fl_worker_should_stop(); i++)
+	{
+		fl_worker_turn();
+		in_transaction(work, stream_oids[i]);
+	}
+}
+
+static void
+leave_without_extension(void)
+{
+	char		reason[160];
+
+	snprintf(reason, sizeof(reason), "extension \"fleetlog\" was dropped from database \"%s\"", fl_database);
+	fl_worker_exit_dormant(reason, "Run CREATE EXTENSION fleetlog there, or set fleetlog.database to another one.");
+}
+
+void
+fl_main_keeper(Datum arg)
+{
+	TimestampTz last_freeze;
+
+	fl_worker_begin(FL_WORKER_KEEPER, 0, true);
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	turn_context = AllocSetContextCreate(TopMemoryContext, "fleetlog keeper turn", ALLOCSET_DEFAULT_SIZES);
+	last_freeze = GetCurrentTimestamp();
+	while (!fl_worker_should_stop())
+	{
+		MemoryContextReset(turn_context);
+		MemoryContextSwitchTo(turn_context);
+		fl_worker_turn();
+		FL_COUNT(FL_C_TURNS, 1);
+		FL_STOP_POINT("keeper_turn");
+		watch_disk();
+		if (in_transaction(load_streams, InvalidOid) && extension_gone)
+			leave_without_extension();
+		each_stream(look_after_stream);
+		if (GetCurrentTimestamp() - last_freeze >= FREEZE_MS * INT64CONST(1000))
+		{
+			each_stream(fl_log_freeze_stream);
+			last_freeze = GetCurrentTimestamp();
+		}
+		pgstat_report_stat(false);
+		fl_worker_wait(TURN_MS);
+	}
+	proc_exit(0);
+}

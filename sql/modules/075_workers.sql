@@ -1,0 +1,96 @@
+-- Workers: pause and resume, and what they show of themselves.
+
+CREATE FUNCTION fleetlog.pause() RETURNS void
+	AS 'MODULE_PATHNAME', 'fl_sql_pause' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.pause() IS 'ends all workers but the launcher and disconnects every device, until fleetlog.resume() or a restart of the server';
+
+CREATE FUNCTION fleetlog.resume() RETURNS void
+	AS 'MODULE_PATHNAME', 'fl_sql_resume' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.resume() IS 'starts the workers again after fleetlog.pause()';
+
+CREATE FUNCTION fleetlog._launcher_retry() RETURNS void
+	AS 'MODULE_PATHNAME', 'fl_sql_launcher_retry' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog._launcher_retry() IS 'internal: at commit, tells the launcher to look again whether the workers can run';
+
+REVOKE ALL ON FUNCTION fleetlog.pause(), fleetlog.resume(), fleetlog._launcher_retry() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fleetlog.pause(), fleetlog.resume() TO fleetlog_admin;
+
+-- Set-returning functions over shared memory.
+
+CREATE FUNCTION fleetlog._stat_worker(
+		OUT kind text, OUT index int, OUT pid int, OUT started timestamptz, OUT restarts bigint, OUT state text, OUT stop_point text,
+		OUT connections bigint, OUT connects bigint, OUT disconnects bigint, OUT refused_connects bigint,
+		OUT bytes_in bigint, OUT bytes_out bigint, OUT publish_in bigint, OUT publish_out bigint, OUT publish_refused bigint,
+		OUT dropped_qos0 bigint, OUT dropped_too_large bigint, OUT lagging bigint, OUT subscriptions bigint, OUT protocol_errors bigint,
+		OUT turns bigint, OUT batches bigint, OUT records bigint, OUT errors bigint, OUT flushes bigint, OUT takeovers bigint,
+		OUT memory bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_worker' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION fleetlog._stat_worker() IS 'internal: rows of fleetlog.stat_worker';
+
+CREATE FUNCTION fleetlog._stat_listener(
+		OUT protocol text, OUT address text, OUT door int, OUT pid int, OUT state text, OUT open bigint, OUT accepted bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_listener' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
+COMMENT ON FUNCTION fleetlog._stat_listener() IS 'internal: rows of fleetlog.stat_listener';
+
+CREATE FUNCTION fleetlog._stat_connection(
+		OUT conn_id bigint, OUT client_id text, OUT identity text, OUT peer text, OUT protocol text, OUT door int, OUT keep_alive int,
+		OUT connected_at timestamptz, OUT published bigint, OUT delivered bigint, OUT dropped bigint, OUT subscriptions int,
+		OUT queued int, OUT lagging bool, OUT evicted bool, OUT evict_reason int)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_connection' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000;
+COMMENT ON FUNCTION fleetlog._stat_connection() IS 'internal: rows of fleetlog.stat_connection';
+
+CREATE FUNCTION fleetlog._stat_shard(
+		OUT stream oid, OUT shard int, OUT head bigint, OUT visible_tail bigint, OUT flushed_tail bigint, OUT confirmed_tail bigint,
+		OUT durable_tail bigint, OUT commit_lsn pg_lsn, OUT confirm_lsn pg_lsn, OUT records bigint, OUT batches bigint,
+		OUT bytes bigint, OUT lock_waits bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_shard' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16;
+COMMENT ON FUNCTION fleetlog._stat_shard() IS 'internal: rows of fleetlog.stat_stream';
+
+CREATE FUNCTION fleetlog._stat_server(
+		OUT paused bool, OUT disk_reserve_reached bool, OUT xids_used bigint, OUT xids_since timestamptz, OUT xids_per_day bigint,
+		OUT commit_lsn pg_lsn, OUT flushed_lsn pg_lsn, OUT confirm_wanted_lsn pg_lsn, OUT confirmed_lsn pg_lsn)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_server' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1;
+COMMENT ON FUNCTION fleetlog._stat_server() IS 'internal: row of fleetlog.stat_server';
+
+REVOKE ALL ON FUNCTION fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
+	fleetlog._stat_server() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
+	fleetlog._stat_server() TO fleetlog_admin, pg_monitor;
+
+CREATE VIEW fleetlog.stat_worker AS SELECT * FROM fleetlog._stat_worker();
+COMMENT ON VIEW fleetlog.stat_worker IS 'processes of fleetlog: what each does now, and its counters since it was started';
+
+CREATE VIEW fleetlog.stat_listener AS SELECT * FROM fleetlog._stat_listener();
+COMMENT ON VIEW fleetlog.stat_listener IS 'addresses at which front doors listen, or why they do not';
+
+CREATE VIEW fleetlog.stat_connection AS SELECT * FROM fleetlog._stat_connection();
+COMMENT ON VIEW fleetlog.stat_connection IS 'devices and applications that are connected by MQTT';
+
+CREATE VIEW fleetlog.stat_server AS SELECT * FROM fleetlog._stat_server();
+COMMENT ON VIEW fleetlog.stat_server IS 'one row: transaction ids that the workers used, how far commits are durable, whether publishes are refused';
+
+CREATE VIEW fleetlog.stat_stream AS
+	SELECT c.stream, s.shard, c.durability, s.head, s.visible_tail, s.flushed_tail, s.confirmed_tail, s.durable_tail,
+		   CASE
+			   WHEN s.flushed_tail < s.visible_tail THEN 'flush'
+			   WHEN c.durability = 'quorum' AND s.confirmed_tail < s.flushed_tail THEN
+				   CASE
+					   WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN 'synchronous_standby_names is empty'
+					   ELSE 'confirmation by synchronous standbys'
+				   END
+		   END AS waits_for,
+		   s.commit_lsn, s.confirm_lsn, s.records, s.batches, s.bytes, s.lock_waits
+	FROM fleetlog._stat_shard() s
+	JOIN fleetlog.stream_config c ON c.stream = s.stream::pg_catalog.regclass;
+COMMENT ON VIEW fleetlog.stat_stream IS 'shards that were used since server start: how far they are durable, what they wait for, what was written';
+
+GRANT SELECT ON fleetlog.stat_worker, fleetlog.stat_listener, fleetlog.stat_connection, fleetlog.stat_server, fleetlog.stat_stream
+	TO fleetlog_admin, pg_monitor;
+
+-- Workers that found no extension look again when this transaction commits.
+SELECT fleetlog._launcher_retry();
