@@ -1,0 +1,266 @@
+/*-------------------------------------------------------------------------
+ *
+ * acl.c
+ *		What a client may publish and subscribe to (I4).
+ *
+ * A device has, without any rule:
+ *		publish and subscribe	<tenant prefix><device>/...
+ *		subscribe				<tenant prefix>cmd/<device>/...
+ *		publish					<tenant prefix>cmd/<device>/ack/<id> and .../res/<id>
+ * and beyond that what the rules of its tenant (fleetlog.policy) say.  No rule
+ * reaches into the command space, into `$` topics, or out of the tenant's
+ * prefix.  An empty set of rules gives nothing more (case O-B).
+ *
+ * A rule is compared level by level with the topic or filter.  Only a level of
+ * the rule's own text that is exactly `+` or `#` is a wildcard; what is filled
+ * in for a placeholder is compared byte by byte with one level of the request,
+ * and a request's own wildcard level equals nothing but a wildcard of the rule
+ * (cases O-A, O-E).
+ *
+ * Works on the loaded catalog; no transaction, no allocation, no error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog_internal.h"
+#include "fleetlog/topic.h"
+
+/* A cursor over the levels of a topic or filter. */
+typedef struct Levels
+{
+	const char *pos;			/* NULL when all levels are consumed */
+	const char *end;
+} Levels;
+
+static bool
+next_level(Levels *lv, const char **level, size_t *len)
+{
+	const char *slash;
+
+	if (lv->pos == NULL)
+		return false;
+	slash = memchr(lv->pos, '/', lv->end - lv->pos);
+	*level = lv->pos;
+	*len = (slash != NULL ? slash : lv->end) - lv->pos;
+	lv->pos = slash != NULL ? slash + 1 : NULL;
+	return true;
+}
+
+static bool
+is_wild(const char *level, size_t len, char wildcard)
+{
+	return len == 1 && level[0] == wildcard;
+}
+
+/*
+ * Does the text filled into the rule equal the beginning of what is left of
+ * the request's level?  Moves past it.
+ */
+static bool
+skip_text(const char **pos, const char *end, const char *text, size_t len)
+{
+	if (len == 0 || (size_t) (end - *pos) < len || memcmp(*pos, text, len) != 0)
+		return false;
+	*pos += len;
+	return true;
+}
+
+/* One level of the rule, placeholders filled in, against one literal level. */
+static bool
+level_equals(const char *rule, size_t rule_len, const char *level, size_t len, const FlIdentity *id)
+{
+	const char *end = level + len;
+
+	for (size_t i = 0; i < rule_len;)
+	{
+		size_t		left = rule_len - i;
+
+		if (left >= 8 && memcmp(rule + i, "{device}", 8) == 0)
+		{
+			if (!skip_text(&level, end, id->device, strlen(id->device)))
+				return false;
+			i += 8;
+		}
+		else if (left >= 8 && memcmp(rule + i, "{tenant}", 8) == 0)
+		{
+			if (!skip_text(&level, end, id->tenant, strlen(id->tenant)))
+				return false;
+			i += 8;
+		}
+		else if (left >= 11 && memcmp(rule + i, "{client_id}", 11) == 0)
+		{
+			if (id->client_id == NULL || !skip_text(&level, end, id->client_id, id->client_id_len))
+				return false;
+			i += 11;
+		}
+		else if (level == end || *level++ != rule[i++])
+			return false;
+	}
+	return level == end;
+}
+
+/* Does the rule select every topic that the request selects?  A topic is a request for itself. */
+static bool
+rule_covers(const char *rule, const FlIdentity *id, const char *request, size_t request_len)
+{
+	Levels		r = {rule, rule + strlen(rule)};
+	Levels		q = {request, request + request_len};
+	const char *rl = NULL;
+	const char *ql = NULL;
+	size_t		rlen = 0;
+	size_t		qlen = 0;
+
+	for (;;)
+	{
+		bool		more_rule = next_level(&r, &rl, &rlen);
+		bool		more_request;
+
+		if (more_rule && is_wild(rl, rlen, '#'))
+			return true;		/* `a/#` selects `a` as well (4.7.1.2) */
+		more_request = next_level(&q, &ql, &qlen);
+		if (!more_rule || !more_request)
+			return more_rule == more_request;
+		if (is_wild(ql, qlen, '#'))
+			return false;
+		if (is_wild(rl, rlen, '+'))
+			continue;
+		if (is_wild(ql, qlen, '+') || !level_equals(rl, rlen, ql, qlen, id))
+			return false;
+	}
+}
+
+/* Is the request below `<a><b>/`, with something behind the slash? */
+static bool
+is_below(const char *request, size_t len, const char *a, size_t alen, const char *b)
+{
+	size_t		blen = strlen(b);
+
+	return len > alen + blen + 1 &&
+		memcmp(request, a, alen) == 0 &&
+		memcmp(request + alen, b, blen) == 0 &&
+		request[alen + blen] == '/';
+}
+
+/* Below the device's own command topics; *rest is what follows `cmd/<device>/`. */
+static bool
+is_own_command(const FlIdentity *id, const FlTenant *t, const char *request, size_t len,
+			   const char **rest, size_t *rest_len)
+{
+	size_t		skip = t->prefix_len + 4;
+
+	if (len <= skip || memcmp(request, t->prefix, t->prefix_len) != 0 ||
+		memcmp(request + t->prefix_len, "cmd/", 4) != 0 ||
+		!is_below(request + skip, len - skip, "", 0, id->device))
+		return false;
+	*rest = request + skip + strlen(id->device) + 1;
+	*rest_len = request + len - *rest;
+	return true;
+}
+
+static bool
+check_device(const FlIdentity *id, FlAction action, const char *request, size_t len, const char **why)
+{
+	const FlTenantEntry *entry = fl_tenant_entry(id->tenant);
+	const FlTenant *t = &entry->pub;
+	const char *rest;
+	size_t		rest_len;
+
+	if (entry == NULL || id->device[0] == '\0')
+	{
+		*why = "the tenant does not exist";
+		return false;
+	}
+	if (is_below(request, len, t->prefix, t->prefix_len, id->device))
+	{
+		*why = "a device may use the topics below its own id";
+		return true;
+	}
+	if (is_own_command(id, t, request, len, &rest, &rest_len))
+	{
+		bool		answer = rest_len > 4 && (memcmp(rest, "ack/", 4) == 0 || memcmp(rest, "res/", 4) == 0) &&
+			memchr(rest + 4, '/', rest_len - 4) == NULL;
+
+		if (action == FL_ACTION_SUBSCRIBE || answer)
+		{
+			*why = action == FL_ACTION_SUBSCRIBE ? "a device may receive its own commands" :
+				"a device may answer its own commands";
+			return true;
+		}
+		*why = "a device may publish only answers, ack/<id> and res/<id>, below its command topics";
+		return false;
+	}
+	if (fl_topic_is_command(request, len))
+	{
+		*why = "command topics are for the device that is named in them";
+		return false;
+	}
+	for (int i = 0; i < entry->nrules[action]; i++)
+	{
+		if (rule_covers(entry->rules[action][i], id, request, len))
+		{
+			*why = "a rule of the tenant allows it";
+			return true;
+		}
+	}
+	*why = len < t->prefix_len || memcmp(request, t->prefix, t->prefix_len) != 0 ?
+		"it is outside the tenant's prefix" :
+		"it is not below the device's own topics and no rule of the tenant allows it";
+	return false;
+}
+
+static bool
+check_anonymous(const char *request, size_t len, const char **why)
+{
+	if (fl_topic_is_command(request, len))
+	{
+		*why = "anonymous clients have no access to commands";
+		return false;
+	}
+	*why = "anonymous clients may use every mount";
+	return true;
+}
+
+bool
+fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t len, const char **why)
+{
+	const char *unused;
+
+	if (why == NULL)
+		why = &unused;
+	if (len == 0)
+	{
+		*why = "it is empty";
+		return false;
+	}
+	if (request[0] == '$')
+	{
+		*why = "topics that begin with \"$\" are for operators";
+		return false;
+	}
+	switch (id->kind)
+	{
+		case FL_IDENTITY_DEVICE:
+			return check_device(id, action, request, len, why);
+		case FL_IDENTITY_ANONYMOUS:
+			return check_anonymous(request, len, why);
+		case FL_IDENTITY_ROLE:
+			break;
+	}
+	*why = "roles cannot log in at the MQTT door yet";
+	return false;
+}
+
+bool
+fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len)
+{
+	const FlTenant *t;
+	const char *rest;
+	size_t		rest_len;
+
+	if (!fl_topic_is_command(topic, len))
+		return true;
+	if (id->kind != FL_IDENTITY_DEVICE || (t = fl_tenant_lookup(id->tenant)) == NULL)
+		return false;
+	return is_own_command(id, t, topic, len, &rest, &rest_len);
+}

@@ -1,0 +1,213 @@
+/*-------------------------------------------------------------------------
+ *
+ * config_tables.c
+ *		Access to the configuration tables in schema fleetlog.
+ *
+ * Reading goes straight to the heap with a catalog snapshot: no rights are
+ * asked, because workers run as a role that has none and because an append by
+ * an ordinary user needs to know the stream's settings.  Nothing read here is
+ * handed to a user except through functions that check.
+ *
+ * Writing goes through SQL under the identity of the extension's owner, so
+ * that checks, foreign keys and triggers of the tables hold for everybody.
+ * Callers have decided before that the user is entitled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "catalog_internal.h"
+
+static const char *const table_names[FL_N_TABLES] = {
+	[FL_TABLE_STREAM] = "stream_config",
+	[FL_TABLE_SHARD] = "shard_config",
+	[FL_TABLE_EPOCH] = "epoch_config",
+	[FL_TABLE_MOUNT] = "mount_config",
+	[FL_TABLE_TENANT] = "tenant",
+	[FL_TABLE_DEVICE] = "device",
+	[FL_TABLE_CREDENTIAL] = "credential",
+	[FL_TABLE_POLICY] = "policy",
+	[FL_INDEX_SHARD] = "shard_config_pkey",
+	[FL_INDEX_EPOCH] = "epoch_config_pkey",
+	[FL_INDEX_DEVICE_ID] = "device_id",
+	[FL_INDEX_DEVICE] = "device_pkey",
+	[FL_INDEX_CREDENTIAL] = "credential_pkey",
+	[FL_INDEX_CREDENTIAL_DEVICE] = "credential_device",
+};
+
+Oid
+fl_config_relid(FlTable table)
+{
+	Oid			nsp = get_namespace_oid(FL_SCHEMA, true);
+
+	if (!OidIsValid(nsp))
+		return InvalidOid;
+	return get_relname_relid(table_names[table], nsp);
+}
+
+Relation
+fl_config_open(FlTable table)
+{
+	Oid			relid = fl_config_relid(table);
+
+	if (!OidIsValid(relid))
+		return NULL;
+	return try_table_open(relid, AccessShareLock);
+}
+
+char *
+fl_config_text(HeapTuple tuple, int attnum, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attnum, desc, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+int64
+fl_config_int(HeapTuple tuple, int attnum, TupleDesc desc, bool is_bigint)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attnum, desc, &isnull);
+
+	if (isnull)
+		return 0;
+	return is_bigint ? DatumGetInt64(value) : DatumGetInt32(value);
+}
+
+/* An interval in microseconds, a month counted as 30 days; 0 for NULL. */
+int64
+fl_config_interval_us(HeapTuple tuple, int attnum, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attnum, desc, &isnull);
+	Interval   *iv;
+	double		us;
+
+	if (isnull)
+		return 0;
+	iv = DatumGetIntervalP(value);
+	us = (double) iv->time + ((double) iv->day + (double) iv->month * DAYS_PER_MONTH) * (double) USECS_PER_DAY;
+
+	/* "For ever" and absurdly long mean the same; keep arithmetic safe. */
+	if (us > (double) (PG_INT64_MAX / 4))
+		return PG_INT64_MAX / 4;
+	return us < 0 ? 0 : (int64) us;
+}
+
+/* Owner of the configuration tables, which is the owner of the extension. */
+static Oid
+config_owner(void)
+{
+	Oid			relid = fl_config_relid(FL_TABLE_STREAM);
+	HeapTuple	tuple = OidIsValid(relid) ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"fleetlog\" is not installed in this database"),
+				 errhint("Install it with CREATE EXTENSION fleetlog.")));
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* Pin the search path for as long as the returned level lasts. */
+static int
+pin_search_path(void)
+{
+	int			level = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+static void
+execute_checked(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
+{
+	int			rc = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
+
+	if (rc < 0)
+		elog(ERROR, "could not execute \"%s\": %s", sql, SPI_result_code_string(rc));
+}
+
+static char *
+null_flags(int nargs, const bool *nulls)
+{
+	char	   *flags = palloc(nargs + 1);
+
+	for (int i = 0; i < nargs; i++)
+		flags[i] = nulls != NULL && nulls[i] ? 'n' : ' ';
+	flags[nargs] = '\0';
+	return flags;
+}
+
+uint64
+fl_config_execute(const char *sql, int nargs, Oid *types, Datum *values, const bool *nulls)
+{
+	Oid			save_user;
+	int			save_context;
+	int			level;
+	uint64		n;
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
+	level = pin_search_path();
+	SPI_connect();
+	execute_checked(sql, nargs, types, values, null_flags(nargs, nulls));
+	n = SPI_processed;
+	SPI_finish();
+	AtEOXact_GUC(true, level);
+	SetUserIdAndSecContext(save_user, save_context);
+	return n;
+}
+
+int64
+fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *values, bool *isnull)
+{
+	Oid			save_user;
+	int			save_context;
+	int			level;
+	int64		result = 0;
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
+	level = pin_search_path();
+	SPI_connect();
+	execute_checked(sql, nargs, types, values, null_flags(nargs, NULL));
+	*isnull = true;
+	if (SPI_processed > 0)
+		result = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull));
+	if (*isnull)
+		result = 0;
+	SPI_finish();
+	AtEOXact_GUC(true, level);
+	SetUserIdAndSecContext(save_user, save_context);
+	return result;
+}
+
+void
+fl_config_ddl(const char *sql)
+{
+	int			level = pin_search_path();
+
+	SPI_connect();
+	execute_checked(sql, 0, NULL, NULL, NULL);
+	SPI_finish();
+	AtEOXact_GUC(true, level);
+}

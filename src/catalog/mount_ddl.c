@@ -1,0 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * mount_ddl.c
+ *		mount, alter_mount, unmount, and what SQL may ask about routing.
+ *
+ * Whoever mounts lets devices write into a stream, so he must own it.  The
+ * form of prefixes and templates is checked here for a good message and by the
+ * table's constraints for everybody else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "catalog_internal.h"
+#include "fleetlog/compat.h"
+#include "fleetlog/murmur2.h"
+#include "fleetlog/topic.h"
+
+PG_FUNCTION_INFO_V1(fl_sql_prefix_problem);
+PG_FUNCTION_INFO_V1(fl_sql_template_problem);
+PG_FUNCTION_INFO_V1(fl_sql_mount);
+PG_FUNCTION_INFO_V1(fl_sql_alter_mount);
+PG_FUNCTION_INFO_V1(fl_sql_unmount);
+PG_FUNCTION_INFO_V1(fl_sql_route);
+
+static Datum
+problem_datum(FunctionCallInfo fcinfo, const char *problem)
+{
+	if (problem == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(problem));
+}
+
+Datum
+fl_sql_prefix_problem(PG_FUNCTION_ARGS)
+{
+	text	   *prefix = PG_GETARG_TEXT_PP(0);
+
+	return problem_datum(fcinfo, fl_prefix_check(VARDATA_ANY(prefix), VARSIZE_ANY_EXHDR(prefix)));
+}
+
+Datum
+fl_sql_template_problem(PG_FUNCTION_ARGS)
+{
+	FlTemplate	unused;
+
+	return problem_datum(fcinfo, fl_template_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), &unused));
+}
+
+static char *
+text_arg(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+static void
+check_stream(Oid stream)
+{
+	if (fl_stream_lookup(stream) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a stream", get_rel_name(stream) != NULL ? get_rel_name(stream) : "???"),
+				 errhint("Create one with fleetlog.create_stream.")));
+	if (!FL_OWNS_TABLE(stream, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(stream));
+}
+
+static void
+check_prefix(const char *prefix)
+{
+	const char *problem = prefix == NULL ? "it is null" : fl_prefix_check(prefix, strlen(prefix));
+
+	if (problem == NULL && prefix[0] != '\0' && fl_topic_is_command(prefix, strlen(prefix)))
+		problem = "topics below \"cmd\" are reserved for commands";
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("mount prefix \"%s\" is not valid: %s", prefix != NULL ? prefix : "", problem),
+				 errhint("A prefix is whole topic levels ending in \"/\", as in \"plant/\", or empty for all topics.")));
+}
+
+static void
+check_template(const char *what, const char *source)
+{
+	FlTemplate	t;
+	const char *problem = source != NULL ? fl_template_parse(source, &t) : NULL;
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s \"%s\" is not valid: %s", what, source, problem),
+				 errhint("As in \"{topic}\", \"{device}\" or \"{device}:{level 3}\".")));
+}
+
+static void
+check_class_and_dedupe(const char *class_name, const char *dedupe)
+{
+	static const char *const classes[] = {"telemetry", "event", "command", "safety"};
+	bool		known = class_name == NULL || class_name[0] == '\0';
+
+	for (int i = 0; !known && i < lengthof(classes); i++)
+		known = strcmp(class_name, classes[i]) == 0;
+	if (!known)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("class \"%s\" is not valid", class_name),
+				 errhint("Allowed: telemetry, event, command, safety.")));
+	if (dedupe == NULL || strcmp(dedupe, "off") == 0 || strcmp(dedupe, "mark") == 0)
+		return;
+	if (strcmp(dedupe, "drop") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("dedupe \"drop\" is not built yet"),
+				 errhint("Use \"off\" or \"mark\".")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("dedupe \"%s\" is not valid", dedupe),
+			 errhint("Allowed: off, mark, drop.")));
+}
+
+static void
+check_max_payload(bool given, int32 value, bool zero_removes)
+{
+	if (given && (value < 0 || (value == 0 && !zero_removes)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_payload_bytes must be positive")));
+}
+
+/* The mount with exactly this prefix; NULL: none. */
+static const FlMount *
+find_mount(const char *prefix)
+{
+	int			n;
+	const FlMount *mounts = fl_mount_list(&n);
+
+	for (int i = 0; i < n; i++)
+		if (strcmp(mounts[i].prefix, prefix) == 0)
+			return &mounts[i];
+	return NULL;
+}
+
+static const FlMount *
+own_mount(const char *prefix)
+{
+	const FlMount *m = prefix != NULL ? find_mount(prefix) : NULL;
+
+	if (m == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no stream is mounted on prefix \"%s\"", prefix != NULL ? prefix : ""),
+				 errhint("Mounts are listed in fleetlog.mount.")));
+	if (!FL_OWNS_TABLE(m->stream, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(m->stream));
+	return m;
+}
+
+/* Arguments: prefix, stream, state, keep, state_lag, class, record_key, shard_key, dedupe, max_payload_bytes. */
+Datum
+fl_sql_mount(PG_FUNCTION_ARGS)
+{
+	char	   *prefix = text_arg(fcinfo, 0);
+	char	   *class_name = text_arg(fcinfo, 5);
+	char	   *record_key = text_arg(fcinfo, 6);
+	char	   *shard_key = text_arg(fcinfo, 7);
+	char	   *dedupe = text_arg(fcinfo, 8);
+	Oid			types[7] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID};
+	Datum		values[7];
+	bool		nulls[7] = {false};
+
+	check_prefix(prefix);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("a mount needs a stream")));
+	check_stream(PG_GETARG_OID(1));
+	if (!PG_ARGISNULL(2) || !PG_ARGISNULL(4))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("state tables of mounts are not built yet"),
+				 errhint("Leave out \"state\" and \"state_lag\".")));
+	check_template("record_key", record_key);
+	check_template("shard_key", shard_key);
+	check_class_and_dedupe(class_name, dedupe);
+	check_max_payload(!PG_ARGISNULL(9), PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9), false);
+	if (find_mount(prefix) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("prefix \"%s\" is mounted already, on stream \"%s\"", prefix, get_rel_name(find_mount(prefix)->stream)),
+				 errhint("Change it with fleetlog.alter_mount.")));
+
+	values[0] = CStringGetTextDatum(prefix);
+	values[1] = PG_GETARG_DATUM(1);
+	values[2] = CStringGetTextDatum(record_key != NULL ? record_key : "{topic}");
+	values[3] = CStringGetTextDatum(shard_key != NULL ? shard_key : "{topic}");
+	nulls[4] = class_name == NULL || class_name[0] == '\0';
+	values[4] = nulls[4] ? (Datum) 0 : CStringGetTextDatum(class_name);
+	values[5] = CStringGetTextDatum(dedupe != NULL ? dedupe : "mark");
+	nulls[6] = PG_ARGISNULL(9);
+	values[6] = nulls[6] ? (Datum) 0 : PG_GETARG_DATUM(9);
+	fl_config_execute("INSERT INTO fleetlog.mount_config (prefix, stream, record_key, shard_key, class, dedupe, max_payload_bytes)"
+					  " VALUES ($1, $2, $3, $4, $5, $6, $7)", 7, types, values, nulls);
+	PG_RETURN_VOID();
+}
+
+/* Arguments: prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes. */
+Datum
+fl_sql_alter_mount(PG_FUNCTION_ARGS)
+{
+	char	   *prefix = text_arg(fcinfo, 0);
+	char	   *class_name = text_arg(fcinfo, 2);
+	char	   *record_key = text_arg(fcinfo, 3);
+	char	   *shard_key = text_arg(fcinfo, 4);
+	char	   *dedupe = text_arg(fcinfo, 5);
+	Oid			types[7] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID};
+	Datum		values[7];
+	bool		nulls[7];
+
+	(void) own_mount(prefix);
+	if (!PG_ARGISNULL(1))
+		check_stream(PG_GETARG_OID(1));
+	check_template("record_key", record_key);
+	check_template("shard_key", shard_key);
+	check_class_and_dedupe(class_name, dedupe);
+	check_max_payload(!PG_ARGISNULL(6), PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6), true);
+	for (int i = 0; i < 7; i++)
+	{
+		nulls[i] = PG_ARGISNULL(i);
+		values[i] = nulls[i] ? (Datum) 0 : PG_GETARG_DATUM(i);
+	}
+	fl_config_execute("UPDATE fleetlog.mount_config SET stream = coalesce($2, stream),"
+					  " class = CASE WHEN $3 IS NULL THEN class ELSE nullif($3, '') END,"
+					  " record_key = coalesce($4, record_key), shard_key = coalesce($5, shard_key),"
+					  " dedupe = coalesce($6, dedupe),"
+					  " max_payload_bytes = CASE WHEN $7 IS NULL THEN max_payload_bytes ELSE nullif($7, 0) END"
+					  " WHERE prefix = $1", 7, types, values, nulls);
+	PG_RETURN_VOID();
+}
+
+Datum
+fl_sql_unmount(PG_FUNCTION_ARGS)
+{
+	Oid			types[1] = {TEXTOID};
+	Datum		values[1] = {PG_GETARG_DATUM(0)};
+
+	(void) own_mount(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	fl_config_execute("DELETE FROM fleetlog.mount_config WHERE prefix = $1", 1, types, values, NULL);
+	PG_RETURN_VOID();
+}
+
+/* A key as text, NULL where it is not valid text (a template may cut nothing, but a topic may be anything). */
+static Datum
+expand_key(const FlTemplate *t, const text *topic, const char *tenant, const char *device, text **key)
+{
+	size_t		need = fl_template_expand(t, VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic), tenant, device, NULL, 0);
+
+	*key = palloc(VARHDRSZ + need);
+	SET_VARSIZE(*key, VARHDRSZ + need);
+	(void) fl_template_expand(t, VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic), tenant, device, VARDATA(*key), need);
+	return PointerGetDatum(*key);
+}
+
+Datum
+fl_sql_route(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[5] = {0};
+	bool		nulls[5] = {true, true, true, true, true};
+	text	   *topic = PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0);
+	const FlMount *m = NULL;
+	const FlStreamInfo *s = NULL;
+	text	   *key;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (topic != NULL && fl_topic_name_valid((const uint8_t *) VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
+		m = fl_mount_match(VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic));
+	if (m != NULL)
+		s = fl_stream_lookup(m->stream);
+	if (s != NULL)
+	{
+		char	   *tenant = text_arg(fcinfo, 1);
+		char	   *device = text_arg(fcinfo, 2);
+
+		memset(nulls, false, sizeof(nulls));
+		values[0] = CStringGetTextDatum(m->prefix);
+		values[1] = ObjectIdGetDatum(m->stream);
+		values[2] = expand_key(&m->record_key, topic, tenant, device, &key);
+		values[3] = expand_key(&m->shard_key, topic, tenant, device, &key);
+		values[4] = Int32GetDatum(fl_partition((const uint8_t *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), s->shards));
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

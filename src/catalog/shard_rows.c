@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * shard_rows.c
+ *		Heads, tail floors and leader epochs of shards: the rows that carry
+ *		over a dump, an upgrade or an empty stream what the files cannot.
+ *
+ * A tail that anyone was told must never be given out again (L3).  While a
+ * segment exists its file knows the tail; the row here is a floor, raised at
+ * the moments when a file stops knowing: when the next segment is begun and
+ * when a segment is dropped.  Values only rise.
+ *
+ * Rows are written through SQL as the owner of the extension: appenders and
+ * ordinary users have no right on the table and need none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+#include "catalog_internal.h"
+
+static void
+shard_keys(ScanKeyData keys[2], Oid stream, int32 shard)
+{
+	ScanKeyInit(&keys[0], FL_SHARD_STREAM, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(stream));
+	ScanKeyInit(&keys[1], FL_SHARD_SHARD, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(shard));
+}
+
+bool
+fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
+{
+	Relation	rel = fl_config_open(FL_TABLE_SHARD);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	row->head = row->tail = 0;
+	if (rel == NULL)
+		return false;
+	shard_keys(keys, stream, shard);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_SHARD), true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		row->head = fl_config_int(tuple, FL_SHARD_HEAD, RelationGetDescr(rel), true);
+		row->tail = fl_config_int(tuple, FL_SHARD_TAIL, RelationGetDescr(rel), true);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return HeapTupleIsValid(tuple);
+}
+
+void
+fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail)
+{
+	Oid			types[4] = {REGCLASSOID, INT4OID, INT8OID, INT8OID};
+	Datum		values[4] = {ObjectIdGetDatum(stream), Int32GetDatum(shard), Int64GetDatum(head), Int64GetDatum(tail)};
+
+	/* A stream that is being restored gets its rows from the dump. */
+	if (fl_stream_lookup(stream) == NULL)
+		return;
+	(void) fl_config_execute("INSERT INTO fleetlog.shard_config AS s (stream, shard, head, tail) VALUES ($1, $2, $3, $4)"
+							 " ON CONFLICT (stream, shard) DO UPDATE"
+							 " SET head = greatest(s.head, excluded.head), tail = greatest(s.tail, excluded.tail)",
+							 4, types, values, NULL);
+}
+
+bool
+fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset)
+{
+	Relation	rel = fl_config_open(FL_TABLE_EPOCH);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	*epoch = 0;
+	*first_offset = 0;
+	if (rel == NULL)
+		return false;
+
+	/* Both tables begin with the same two columns. */
+	StaticAssertStmt((int) FL_EPOCH_STREAM == (int) FL_SHARD_STREAM && (int) FL_EPOCH_SHARD == (int) FL_SHARD_SHARD,
+					 "shard_config and epoch_config are keyed alike");
+	shard_keys(keys, stream, shard);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_EPOCH), true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		int32		e = (int32) fl_config_int(tuple, FL_EPOCH_EPOCH, RelationGetDescr(rel), false);
+
+		if (!found || e > *epoch)
+		{
+			*epoch = e;
+			*first_offset = fl_config_int(tuple, FL_EPOCH_FIRST_OFFSET, RelationGetDescr(rel), true);
+		}
+		found = true;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+void
+fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset)
+{
+	Oid			types[4] = {REGCLASSOID, INT4OID, INT4OID, INT8OID};
+	Datum		values[4] = {ObjectIdGetDatum(stream), Int32GetDatum(shard), Int32GetDatum(epoch), Int64GetDatum(first_offset)};
+
+	if (fl_stream_lookup(stream) == NULL)
+		return;
+	(void) fl_config_execute("INSERT INTO fleetlog.epoch_config (stream, shard, epoch, first_offset) VALUES ($1, $2, $3, $4)"
+							 " ON CONFLICT (stream, shard, epoch) DO NOTHING",
+							 4, types, values, NULL);
+}
