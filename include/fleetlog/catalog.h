@@ -43,7 +43,7 @@
 
 /* ---- The cache as a whole ------------------------------------------------ */
 
-/* Called from _PG_init: registers invalidation callbacks lazily, hooks at once. */
+/* Called from _PG_init: transaction callbacks at once, invalidation callbacks at first use. */
 extern void fl_catalog_init(void);
 
 /* No transaction.  Has the configuration changed since it was loaded? */
