@@ -1,0 +1,518 @@
+/*
+ * conn.c
+ *		One connection: reading, writing, closing.
+ *
+ * Reading goes into the worker's one scratch buffer; only what the protocol
+ * leaves over (half a packet) is put into a borrowed buffer, which grows with
+ * the bytes that have come, never with a length that was announced.
+ *
+ * Closing: fl_net_close is at once.  fl_net_finish lets the last bytes leave,
+ * then shuts down our side and waits a moment for the peer's end: closing a
+ * socket with unread input would send a reset that may overtake our farewell.
+ */
+#include "postgres.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "net_private.h"
+
+#define IOV_PER_WRITE 16
+
+FlNetConn *
+fl_net_conn_create(FlNetLoop *loop, const FlNetProtocol *protocol, int fd)
+{
+	FlNetConn  *conn = MemoryContextAllocZero(loop->context, protocol->conn_size);
+	struct epoll_event event;
+
+	conn->loop = loop;
+	conn->protocol = protocol;
+	conn->fd = fd;
+	event.events = EPOLLIN;
+	event.data.ptr = conn;
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+	{
+		pfree(conn);
+		close(fd);
+		ereport(LOG, (errmsg("fleetlog: could not watch a connection: %m")));
+		return NULL;
+	}
+	dlist_push_tail(&loop->conns, &conn->all_node);
+	loop->nconns++;
+	return conn;
+}
+
+/* Tell epoll what we want to hear about: input unless paused, room if blocked. */
+static void
+update_interest(FlNetConn *conn)
+{
+	struct epoll_event event;
+
+	event.events = 0;
+	if (!(conn->flags & FL_NET_PAUSED))
+		event.events |= EPOLLIN;
+	if (conn->flags & FL_NET_BLOCKED)
+		event.events |= EPOLLOUT;
+	event.data.ptr = conn;
+	(void) epoll_ctl(conn->loop->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event);
+}
+
+static void
+make_ready(FlNetConn *conn)
+{
+	if (conn->flags & (FL_NET_READY | FL_NET_CLOSED))
+		return;
+	conn->flags |= FL_NET_READY;
+	dlist_push_tail(&conn->loop->ready, &conn->work_node);
+}
+
+static void
+make_dirty(FlNetConn *conn)
+{
+	if (conn->flags & (FL_NET_DIRTY | FL_NET_CLOSED))
+		return;
+	conn->flags |= FL_NET_DIRTY;
+	dlist_push_tail(&conn->loop->dirty, &conn->dirty_node);
+}
+
+bool
+fl_net_is_open(const FlNetConn *conn)
+{
+	return !(conn->flags & (FL_NET_FINISHING | FL_NET_LINGERING | FL_NET_CLOSED));
+}
+
+/* ---- reading ---- */
+
+static void
+release_input(FlNetConn *conn)
+{
+	if (conn->in == NULL)
+		return;
+	fl_net_buf_put(&conn->loop->pool, conn->in);
+	conn->in = NULL;
+}
+
+/* Keep what the protocol has left over of bytes that are not in conn->in. */
+static void
+stash(FlNetConn *conn, const uint8 *data, Size len)
+{
+	FlNetBuf   *buf = fl_net_buf_get(&conn->loop->pool, len);
+
+	memcpy(buf->data, data, len);
+	buf->end = (uint32) len;
+	conn->in = buf;
+}
+
+/* Present the pending input; afterwards conn->in holds what is left, or is NULL. */
+static void
+present_pending(FlNetConn *conn)
+{
+	FlNetBuf   *buf = conn->in;
+	Size		used;
+
+	if (buf == NULL || !fl_net_is_open(conn))
+		return;
+	used = conn->protocol->on_bytes(conn, buf->data + buf->start, buf->end - buf->start);
+	/* A close in between has taken the buffer away. */
+	if (conn->in == NULL)
+		return;
+	Assert(used <= buf->end - buf->start);
+	buf->start += (uint32) used;
+	if (buf->start == buf->end)
+		release_input(conn);
+}
+
+/* Room for more bytes behind the pending ones: move them down, or double. */
+static void
+make_room(FlNetConn *conn)
+{
+	FlNetBuf   *buf = conn->in;
+	Size		len = buf->end - buf->start;
+
+	if (buf->cap - buf->end >= 512)
+		return;
+	if (buf->start >= buf->cap / 2 || (buf->start > 0 && buf->cap - len >= 512))
+	{
+		memmove(buf->data, buf->data + buf->start, len);
+		buf->start = 0;
+		buf->end = (uint32) len;
+	}
+	else
+	{
+		FlNetBuf   *bigger = fl_net_buf_get(&conn->loop->pool, (Size) buf->cap * 2);
+
+		memcpy(bigger->data, buf->data + buf->start, len);
+		bigger->end = (uint32) len;
+		fl_net_buf_put(&conn->loop->pool, buf);
+		conn->in = bigger;
+	}
+}
+
+/* recv with the outcomes sorted: > 0 bytes, 0 nothing now, -1 connection gone. */
+static ssize_t
+receive(FlNetConn *conn, uint8 *to, Size room)
+{
+	ssize_t		n = recv(conn->fd, to, room, 0);
+
+	if (n > 0)
+	{
+		conn->loop->bytes_in += (uint64) n;
+		return n;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return 0;
+	return -1;
+}
+
+/* After our farewell: swallow what the peer still sends until its end. */
+static void
+discard_input(FlNetConn *conn)
+{
+	ssize_t		n = receive(conn, conn->loop->scratch, FL_NET_READ_BYTES);
+
+	if (n < 0)
+		fl_net_conn_bury(conn);
+}
+
+static void
+read_into_scratch(FlNetConn *conn)
+{
+	uint8	   *data = conn->loop->scratch;
+	ssize_t		n = receive(conn, data, FL_NET_READ_BYTES);
+	Size		used;
+
+	if (n == 0)
+		return;
+	if (n < 0)
+	{
+		fl_net_close(conn, "connection closed by the client");
+		return;
+	}
+	used = conn->protocol->on_bytes(conn, data, (Size) n);
+	if (fl_net_is_open(conn) && used < (Size) n)
+		stash(conn, data + used, (Size) n - used);
+}
+
+static void
+read_behind_pending(FlNetConn *conn)
+{
+	FlNetBuf   *buf;
+	ssize_t		n;
+
+	make_room(conn);
+	buf = conn->in;
+	n = receive(conn, buf->data + buf->end, Min(buf->cap - buf->end, FL_NET_READ_BYTES));
+	if (n == 0)
+		return;
+	if (n < 0)
+	{
+		fl_net_close(conn, "connection closed by the client");
+		return;
+	}
+	buf->end += (uint32) n;
+	present_pending(conn);
+}
+
+void
+fl_net_conn_readable(FlNetConn *conn)
+{
+	if (conn->flags & (FL_NET_FINISHING | FL_NET_LINGERING))
+		discard_input(conn);
+	else if (conn->flags & FL_NET_PAUSED)
+		return;
+	else if (conn->in != NULL)
+		read_behind_pending(conn);
+	else
+		read_into_scratch(conn);
+}
+
+void
+fl_net_conn_ready(FlNetConn *conn)
+{
+	if (fl_net_is_open(conn) && !(conn->flags & FL_NET_PAUSED))
+		present_pending(conn);
+}
+
+void
+fl_net_pause(FlNetConn *conn)
+{
+	if ((conn->flags & FL_NET_PAUSED) || !fl_net_is_open(conn))
+		return;
+	conn->flags |= FL_NET_PAUSED;
+	update_interest(conn);
+}
+
+void
+fl_net_resume(FlNetConn *conn)
+{
+	if (!(conn->flags & FL_NET_PAUSED) || !fl_net_is_open(conn))
+		return;
+	conn->flags &= ~FL_NET_PAUSED;
+	update_interest(conn);
+	if (conn->in != NULL)
+		make_ready(conn);
+}
+
+/* ---- writing ---- */
+
+void
+fl_net_write(FlNetConn *conn, const void *data, Size len)
+{
+	const uint8 *from = data;
+
+	if (!fl_net_is_open(conn))
+		return;
+	conn->out_bytes += (uint32) len;
+	while (len > 0)
+	{
+		FlNetBuf   *tail = conn->out_tail;
+		Size		room = tail != NULL ? tail->cap - tail->end : 0;
+		Size		n;
+
+		if (room == 0)
+		{
+			/* The first piece is as small as it can be, the others whole pages. */
+			tail = fl_net_buf_get(&conn->loop->pool,
+								  conn->out_tail == NULL && len <= 512 ? 512 : FL_NET_OUT_BUF);
+			if (conn->out_tail != NULL)
+				conn->out_tail->next = tail;
+			else
+				conn->out_head = tail;
+			conn->out_tail = tail;
+			room = tail->cap;
+		}
+		n = Min(room, len);
+		memcpy(tail->data + tail->end, from, n);
+		tail->end += (uint32) n;
+		from += n;
+		len -= n;
+	}
+	make_dirty(conn);
+}
+
+static void
+drop_output(FlNetConn *conn)
+{
+	while (conn->out_head != NULL)
+	{
+		FlNetBuf   *buf = conn->out_head;
+
+		conn->out_head = buf->next;
+		fl_net_buf_put(&conn->loop->pool, buf);
+	}
+	conn->out_tail = NULL;
+	conn->out_bytes = 0;
+}
+
+/* Take n bytes that the kernel has accepted off the queue. */
+static void
+advance_output(FlNetConn *conn, Size n)
+{
+	conn->out_bytes -= (uint32) n;
+	conn->loop->bytes_out += n;
+	while (conn->out_head != NULL)
+	{
+		FlNetBuf   *buf = conn->out_head;
+		Size		have = buf->end - buf->start;
+
+		if (n < have)
+		{
+			buf->start += (uint32) n;
+			return;
+		}
+		n -= have;
+		conn->out_head = buf->next;
+		fl_net_buf_put(&conn->loop->pool, buf);
+	}
+	conn->out_tail = NULL;
+}
+
+/* One sendmsg; false when the kernel takes no more for now, or never again. */
+static bool
+write_some(FlNetConn *conn)
+{
+	struct iovec iov[IOV_PER_WRITE];
+	struct msghdr msg = {0};
+	ssize_t		n;
+
+	msg.msg_iov = iov;
+	for (FlNetBuf *buf = conn->out_head; buf != NULL && msg.msg_iovlen < IOV_PER_WRITE; buf = buf->next)
+	{
+		iov[msg.msg_iovlen].iov_base = buf->data + buf->start;
+		iov[msg.msg_iovlen].iov_len = buf->end - buf->start;
+		msg.msg_iovlen++;
+	}
+	n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n >= 0)
+	{
+		advance_output(conn, (Size) n);
+		return true;
+	}
+	if (errno == EINTR)
+		return true;
+	if (errno == EAGAIN || errno == EWOULDBLOCK)
+	{
+		if (!(conn->flags & FL_NET_BLOCKED))
+		{
+			conn->flags |= FL_NET_BLOCKED;
+			update_interest(conn);
+		}
+		return false;
+	}
+	if (conn->flags & FL_NET_FINISHING)
+		fl_net_conn_bury(conn);
+	else
+		fl_net_close(conn, "connection lost");
+	return false;
+}
+
+/* Output has left and the protocol is done: say so and wait for the peer. */
+static void
+start_lingering(FlNetConn *conn)
+{
+	conn->flags &= ~FL_NET_FINISHING;
+	conn->flags |= FL_NET_LINGERING;
+	if (shutdown(conn->fd, SHUT_WR) != 0)
+	{
+		fl_net_conn_bury(conn);
+		return;
+	}
+	fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + FL_NET_LINGER_MS);
+}
+
+void
+fl_net_conn_flush(FlNetConn *conn)
+{
+	bool		was_blocked;
+
+	if (conn->flags & FL_NET_CLOSED)
+		return;
+	was_blocked = (conn->flags & FL_NET_BLOCKED) != 0;
+	while (conn->out_head != NULL)
+		if (!write_some(conn))
+			return;
+	if (was_blocked)
+	{
+		conn->flags &= ~FL_NET_BLOCKED;
+		update_interest(conn);
+	}
+	if (conn->flags & FL_NET_FINISHING)
+		start_lingering(conn);
+	else if (was_blocked && fl_net_is_open(conn) && conn->protocol->on_drained)
+		conn->protocol->on_drained(conn);
+}
+
+/* ---- timers ---- */
+
+void
+fl_net_set_timer(FlNetConn *conn, int64 in_ms)
+{
+	if (fl_net_is_open(conn))
+		fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + in_ms);
+}
+
+void
+fl_net_cancel_timer(FlNetConn *conn)
+{
+	if (fl_net_is_open(conn))
+		fl_timer_cancel(&conn->loop->wheel, &conn->timer);
+}
+
+void
+fl_net_conn_timer(FlNetConn *conn)
+{
+	if (conn->flags & (FL_NET_FINISHING | FL_NET_LINGERING))
+		fl_net_conn_bury(conn);
+	else if (!(conn->flags & FL_NET_CLOSED))
+		conn->protocol->on_timer(conn);
+}
+
+/* ---- closing ---- */
+
+/* The end of the socket; the memory stays until the end of the turn. */
+void
+fl_net_conn_bury(FlNetConn *conn)
+{
+	FlNetLoop  *loop = conn->loop;
+
+	if (conn->flags & FL_NET_CLOSED)
+		return;
+	fl_timer_cancel(&loop->wheel, &conn->timer);
+	if (conn->flags & FL_NET_READY)
+		dlist_delete(&conn->work_node);
+	if (conn->flags & FL_NET_DIRTY)
+		dlist_delete(&conn->dirty_node);
+	conn->flags = FL_NET_CLOSED;
+	release_input(conn);
+	drop_output(conn);
+	close(conn->fd);			/* which also takes it out of the epoll set */
+	conn->fd = -1;
+	dlist_delete(&conn->all_node);
+	dlist_push_tail(&loop->graveyard, &conn->all_node);
+	loop->nconns--;
+	loop->ngrave++;
+}
+
+void
+fl_net_conn_free(FlNetConn *conn)
+{
+	pfree(conn);
+}
+
+void
+fl_net_close(FlNetConn *conn, const char *why)
+{
+	if (!fl_net_is_open(conn))
+		return;
+	/* From here on the protocol's own calls for it do nothing. */
+	conn->flags |= FL_NET_FINISHING;
+	conn->protocol->on_close(conn, why);
+	fl_net_conn_bury(conn);
+}
+
+void
+fl_net_finish(FlNetConn *conn, const char *why)
+{
+	if (!fl_net_is_open(conn))
+		return;
+	conn->flags |= FL_NET_FINISHING;
+	conn->protocol->on_close(conn, why);
+	release_input(conn);
+	if (conn->flags & FL_NET_PAUSED)
+	{
+		conn->flags &= ~FL_NET_PAUSED;
+		update_interest(conn);
+	}
+	fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + FL_NET_FLUSH_MS);
+	make_dirty(conn);
+}
+
+const char *
+fl_net_peer(const FlNetConn *conn, char *buf, Size size)
+{
+	struct sockaddr_storage addr;
+	socklen_t	len = sizeof(addr);
+	char		host[INET6_ADDRSTRLEN];
+
+	if (conn->fd < 0 || getpeername(conn->fd, (struct sockaddr *) &addr, &len) != 0)
+		snprintf(buf, size, "unknown");
+	else if (addr.ss_family == AF_INET)
+	{
+		struct sockaddr_in *in = (struct sockaddr_in *) &addr;
+
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		snprintf(buf, size, "%s:%d", host, ntohs(in->sin_port));
+	}
+	else
+	{
+		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *) &addr;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+		snprintf(buf, size, "[%s]:%d", host, ntohs(in6->sin6_port));
+	}
+	return buf;
+}

@@ -1,0 +1,169 @@
+/*
+ * net.h
+ *		The event loop of a front door: listeners, connections, timers.
+ *
+ * What: one epoll set per worker, whose descriptor is one event of the worker's
+ * WaitEventSet beside its latch and the postmaster's death.  The loop accepts,
+ * reads, writes and times; what the bytes mean is told by a table of functions
+ * (FlNetProtocol), so that MQTT, Kafka and TLS in front of either share it.
+ *
+ * Life of a turn, as the worker runs it:
+ *
+ *		fl_net_turn()		ready and readable connections, due timers
+ *		...					whatever the protocol does besides (feed, acks)
+ *		fl_net_flush()		write what was queued, free what was closed
+ *		WaitLatch on fl_net_fd() for at most fl_net_timeout() ms
+ *
+ * Rules
+ *	- No call here blocks, looks up a name, or needs a transaction.
+ *	- An idle connection owns no buffer: they are borrowed from the worker's
+ *	  pool while bytes are pending (fl_net_memory() tells the sum).
+ *	- Input is read at most FL_NET_READ_BYTES a connection and turn, accepts are
+ *	  capped per turn: one loud peer does not starve the others.
+ *	- A connection that was closed stays valid memory until fl_net_flush().
+ *
+ * Assumes postgres.h was included first.
+ */
+#ifndef FLEETLOG_NET_H
+#define FLEETLOG_NET_H
+
+#include "lib/ilist.h"
+
+#include "fleetlog/timer.h"
+
+#define FL_NET_READ_BYTES	65536	/* read per connection and turn */
+#define FL_NET_EVENTS		512		/* sockets served per turn */
+#define FL_NET_ACCEPTS		64		/* accepts per listener and turn */
+#define FL_NET_RESUMES		512		/* resumed connections per turn */
+#define FL_NET_LINGER_MS	1000	/* for the peer to read our last bytes */
+#define FL_NET_FLUSH_MS		5000	/* for our last bytes to leave */
+
+typedef struct FlNetLoop FlNetLoop;
+typedef struct FlNetConn FlNetConn;
+typedef struct FlNetBuf FlNetBuf;
+
+typedef struct FlNetProtocol
+{
+	const char *name;			/* "mqtt" */
+	Size		conn_size;		/* size of the struct that begins with FlNetConn */
+
+	/* A peer has connected; the memory behind FlNetConn is zeroed. */
+	void		(*on_accept) (FlNetConn *conn);
+
+	/*
+	 * Bytes have come, all that are pending.  Returns how many are done with;
+	 * the rest is presented again, with more behind it.  May pause or close.
+	 */
+	Size		(*on_bytes) (FlNetConn *conn, const uint8 *data, Size len);
+
+	/* The connection's timer has fired. */
+	void		(*on_timer) (FlNetConn *conn);
+
+	/* Output that had to wait for the peer has all left. */
+	void		(*on_drained) (FlNetConn *conn);
+
+	/* The connection is gone; the last call for it. why is for the log. */
+	void		(*on_close) (FlNetConn *conn, const char *why);
+} FlNetProtocol;
+
+/* First member of a protocol's connection. */
+struct FlNetConn
+{
+	FlNetLoop  *loop;
+	const FlNetProtocol *protocol;
+	FlNetBuf   *in;				/* pending input, NULL when there is none */
+	FlNetBuf   *out_head;		/* pending output */
+	FlNetBuf   *out_tail;
+	FlTimer		timer;			/* the protocol's */
+	dlist_node	all_node;
+	dlist_node	work_node;		/* in the ready list */
+	dlist_node	dirty_node;		/* in the list of those with output to write */
+	int			fd;
+	uint32		out_bytes;
+	uint16		flags;			/* FL_NET_* in net_private.h */
+};
+
+/* ---- Loop -------------------------------------------------------------- */
+
+/*
+ * Raises RLIMIT_NOFILE to its hard limit.  max_connections bounds this loop; 0
+ * means as many as descriptors allow.  door only serves messages.
+ */
+extern FlNetLoop *fl_net_create(MemoryContext parent, int door, int max_connections);
+extern int	fl_net_fd(FlNetLoop *loop);
+
+/* How many connections this loop can hold: descriptors less the reserve. */
+extern int	fl_net_ceiling(FlNetLoop *loop);
+
+/* Milliseconds until fl_net_turn has something to do by itself; -1 for ever. */
+extern long fl_net_timeout(FlNetLoop *loop);
+extern void fl_net_turn(FlNetLoop *loop);
+extern void fl_net_flush(FlNetLoop *loop);
+
+/* Monotonic milliseconds, moved by fleetlog.clock_offset in tests. */
+extern int64 fl_net_now(FlNetLoop *loop);
+
+extern int	fl_net_connections(FlNetLoop *loop);
+extern Size fl_net_memory(FlNetLoop *loop);
+extern uint64 fl_net_bytes_in(FlNetLoop *loop);
+extern uint64 fl_net_bytes_out(FlNetLoop *loop);
+
+/* Walk all connections; f may close the one it is given, no other. */
+extern void fl_net_each(FlNetLoop *loop, void (*f) (FlNetConn *conn, void *arg), void *arg);
+
+/* ---- Listeners ----------------------------------------------------------- */
+
+/*
+ * Listen at what spec says: host:port[,host:port...], host a numeric address,
+ * [IPv6], localhost, or * for every address; a bare port means loopback, IPv4
+ * and IPv6.  Called again after a reload, it keeps unchanged sockets open.  An
+ * address that cannot be had is logged once with a hint and tried again every
+ * few seconds.  setting is the name of the setting, for messages.
+ */
+extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec,
+						  const char *setting);
+
+/* Check a spec as a GUC check hook would; *why is a constant text. No loop needed. */
+extern bool fl_net_check_spec(const char *spec, const char **why);
+
+/* Stop accepting, for shutdown. */
+extern void fl_net_stop_listening(FlNetLoop *loop);
+
+/* "127.0.0.1:1883, [::1]:1883", or "nothing"; for the worker's state. */
+extern const char *fl_net_listening(FlNetLoop *loop, char *buf, Size size);
+
+/* ---- Connections ---------------------------------------------------------- */
+
+/* Queue bytes for the peer; copied.  Never fails and never blocks. */
+extern void fl_net_write(FlNetConn *conn, const void *data, Size len);
+
+/* Bytes queued and not yet taken by the kernel. */
+static inline Size
+fl_net_pending(const FlNetConn *conn)
+{
+	return conn->out_bytes;
+}
+
+/* Stop and resume reading; resuming presents pending bytes in the next turn. */
+extern void fl_net_pause(FlNetConn *conn);
+extern void fl_net_resume(FlNetConn *conn);
+
+/* Set the connection's timer, ms from now; fl_net_cancel_timer takes it away. */
+extern void fl_net_set_timer(FlNetConn *conn, int64 in_ms);
+extern void fl_net_cancel_timer(FlNetConn *conn);
+
+/* Close at once; output that is pending is lost. */
+extern void fl_net_close(FlNetConn *conn, const char *why);
+
+/*
+ * Close when the output has left: the protocol hears on_close at once and is
+ * done with the connection; the loop brings the last bytes to the peer.
+ */
+extern void fl_net_finish(FlNetConn *conn, const char *why);
+
+extern bool fl_net_is_open(const FlNetConn *conn);
+
+/* "192.0.2.1:4711"; asks the kernel, so keep it where it is needed often. */
+extern const char *fl_net_peer(const FlNetConn *conn, char *buf, Size size);
+
+#endif							/* FLEETLOG_NET_H */
