@@ -64,6 +64,9 @@ typedef struct FlShard
 	TimestampTz last_ts;		/* append time of the last batch */
 	TimestampTz run_max_ts;		/* running maximum over every page of the leaf */
 	BlockNumber last_block;		/* last used block of the leaf, 0 if none */
+	BlockNumber leaf_nblocks;	/* blocks the leaf's file has, zero pages included */
+	int32		last_items;		/* records numbered on last_block */
+	uint32		last_free;		/* bytes free on last_block */
 	bool		leaf_has_rows;	/* a live batch exists in the leaf */
 	bool		last_block_open;	/* small batches may still be put on it */
 	int32		leader_epoch;	/* of batches written from now on */

@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		All differences between PostgreSQL 15, 16, 17 and 18 in one place.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_COMPAT_H
+#define FLEETLOG_COMPAT_H
+
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xlog.h"
+#include "access/xlogreader.h"
+#include "commands/vacuum.h"
+#include "replication/reorderbuffer.h"
+#include "storage/latch.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+
+/* Relation files: RelFileNode became RelFileLocator in 16. */
+#if PG_VERSION_NUM >= 160000
+#include "storage/relfilelocator.h"
+typedef RelFileLocator FlRelFile;
+#define FL_REL_FILE(rel)			((rel)->rd_locator)
+#define FL_REL_FILE_NUMBER(rel)		((rel)->rd_locator.relNumber)
+#define FL_FILE_SPC(f)				((f).spcOid)
+#define FL_FILE_DB(f)				((f).dbOid)
+#define FL_FILE_REL(f)				((f).relNumber)
+#define FL_FILE_EQUALS(a, b)		RelFileLocatorEquals(a, b)
+#define FL_BUFFER_TAG_PARAMS
+#else
+#include "storage/relfilenode.h"
+typedef RelFileNode FlRelFile;
+#define FL_REL_FILE(rel)			((rel)->rd_node)
+#define FL_REL_FILE_NUMBER(rel)		((rel)->rd_node.relNode)
+#define FL_FILE_SPC(f)				((f).spcNode)
+#define FL_FILE_DB(f)				((f).dbNode)
+#define FL_FILE_REL(f)				((f).relNode)
+#define FL_FILE_EQUALS(a, b)		RelFileNodeEquals(a, b)
+#endif
+
+/* WAL wants the changed buffer dirty before it is registered since 17: we do that always. */
+
+/* Old transaction ids: ShmemVariableCache became TransamVariables in 17. */
+#if PG_VERSION_NUM >= 170000
+#define FL_OLDEST_CLOG_XID()		(TransamVariables->oldestClogXid)
+#else
+#define FL_OLDEST_CLOG_XID()		(ShmemVariableCache->oldestClogXid)
+#endif
+
+/* A wait event set takes a resource owner instead of a memory context since 17. */
+#if PG_VERSION_NUM >= 170000
+#define FL_CREATE_WAIT_EVENT_SET(n)	CreateWaitEventSet(NULL, (n))
+#else
+#define FL_CREATE_WAIT_EVENT_SET(n)	CreateWaitEventSet(TopMemoryContext, (n))
+#endif
+
+/* vacuum_delay_point says since 18 whether it is ANALYZE that waits. */
+#if PG_VERSION_NUM >= 180000
+#define FL_VACUUM_DELAY_POINT()		vacuum_delay_point(false)
+#else
+#define FL_VACUUM_DELAY_POINT()		vacuum_delay_point()
+#endif
+
+/* PGPROC of a backend: GetPGProcByNumber exists everywhere; the latch is procLatch. */
+
+/* Logical decoding: tuple buffers became plain tuples in 17, two names changed in 18. */
+#if PG_VERSION_NUM >= 180000
+#define FL_REORDER_ALLOC_CHANGE(rb)		ReorderBufferAllocChange(rb)
+#define FL_REORDER_ALLOC_TUPLE(rb, n)	ReorderBufferAllocTupleBuf(rb, n)
+#else
+#define FL_REORDER_ALLOC_CHANGE(rb)		ReorderBufferGetChange(rb)
+#define FL_REORDER_ALLOC_TUPLE(rb, n)	ReorderBufferGetTupleBuf(rb, n)
+#endif
+#if PG_VERSION_NUM >= 170000
+#define FL_REORDER_TUPLE(buf)			(buf)
+#else
+#define FL_REORDER_TUPLE(buf)			(&(buf)->tuple)
+#endif
+#if PG_VERSION_NUM >= 160000
+#define FL_CHANGE_FILE(change)			((change)->data.tp.rlocator)
+#else
+#define FL_CHANGE_FILE(change)			((change)->data.tp.relnode)
+#endif
+
+/* Ownership: one function for all objects since 16. */
+#if PG_VERSION_NUM >= 160000
+#define FL_OWNS_TABLE(relid, role)	object_ownercheck(RelationRelationId, (relid), (role))
+#else
+#define FL_OWNS_TABLE(relid, role)	pg_class_ownercheck((relid), (role))
+#endif
+
+/* Insertion timeline. */
+#if PG_VERSION_NUM >= 150000
+#define FL_CURRENT_TLI()			GetWALInsertionTimeLine()
+#endif
+
+/* Rights: one function per kind of object until 15, one for all since 16. */
+#if PG_VERSION_NUM >= 160000
+#define FL_OWNS_TABLE(relid, role)		object_ownercheck(RelationRelationId, (relid), (role))
+#define FL_SCHEMA_ACLCHECK(oid, role, mode)		object_aclcheck(NamespaceRelationId, (oid), (role), (mode))
+#define FL_TABLESPACE_ACLCHECK(oid, role, mode) object_aclcheck(TableSpaceRelationId, (oid), (role), (mode))
+#else
+#define FL_OWNS_TABLE(relid, role)		pg_class_ownercheck((relid), (role))
+#define FL_SCHEMA_ACLCHECK(oid, role, mode)		pg_namespace_aclcheck((oid), (role), (mode))
+#define FL_TABLESPACE_ACLCHECK(oid, role, mode) pg_tablespace_aclcheck((oid), (role), (mode))
+#endif
+
+#endif							/* FLEETLOG_COMPAT_H */

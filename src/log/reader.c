@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.c
+ *		Reading batches by position, below the durable tail: the live feed, Kafka
+ *		fetches, read() and poll().
+ *
+ * No snapshot: below the durable tail everything that is not marked dead is
+ * committed, because whoever reused offsets marked the aborted batches first.
+ * One segment is open at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "fleetlog/catalog.h"
+#include "log_private.h"
+
+struct FlLogReader
+{
+	MemoryContext mcxt;
+	Oid			stream;
+	int32		shard;
+	FlLogPosition *pos;			/* the caller's */
+	int64		limit;
+	Relation	rel;			/* open segment */
+	int64		rel_upper;
+	BlockNumber nblocks;
+	BlockNumber block;			/* of `page`, or the next to load */
+	bool		page_loaded;
+	FlPageInfo	info;
+	uint32		page_pos;
+	uint8		page[FL_PAGE_SIZE];
+	FlBatch    *batch;
+};
+
+FlLogReader *
+fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit)
+{
+	FlLogReader *r = palloc0(sizeof(FlLogReader));
+	int64		head = fl_log_head(stream, shard);
+
+	if (pos->offset < head)
+		ereport(ERROR,
+				(errcode(fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD)),
+				 errmsg("offset " INT64_FORMAT " of shard %d of stream \"%s\" is too old",
+						pos->offset, shard, get_rel_name(stream)),
+				 errdetail("The oldest offset is " INT64_FORMAT ".", head)));
+	r->mcxt = CurrentMemoryContext;
+	r->stream = stream;
+	r->shard = shard;
+	r->pos = pos;
+	r->limit = limit;
+	return r;
+}
+
+static void
+close_segment(FlLogReader *r)
+{
+	if (r->batch)
+	{
+		fl_batch_release(r->batch);
+		r->batch = NULL;
+	}
+	if (r->rel)
+	{
+		table_close(r->rel, AccessShareLock);
+		r->rel = NULL;
+	}
+}
+
+/* Open the segment of pos->offset and find the page; false when there is none. */
+static bool
+open_segment(FlLogReader *r)
+{
+	FlSegment	seg;
+	FlLeafInfo	leaf;
+	BlockNumber blk;
+
+	if (fl_leaf_lookup(r->stream, &leaf))
+		seg = (FlSegment) {.leaf = r->stream,.upper = PG_INT64_MAX};
+	else if (!fl_segment_find(r->stream, r->shard, r->pos->offset, &seg))
+		return false;
+	r->rel = try_table_open(seg.leaf, AccessShareLock);
+	if (r->rel == NULL)
+		return false;
+	r->rel_upper = seg.upper;
+	r->nblocks = RelationGetNumberOfBlocks(r->rel);
+	if (r->pos->leaf == seg.leaf && r->pos->block > 0 && r->pos->block < r->nblocks)
+		blk = r->pos->block;	/* where the last call stopped; checked while reading */
+	else
+		blk = fl_seek_offset(r->rel, r->pos->offset, NULL);
+	if (blk == InvalidBlockNumber)
+		blk = r->nblocks;
+	r->block = blk;
+	r->page_loaded = false;
+	r->batch = fl_batch_create(r->mcxt, r->rel, NULL);
+	return true;
+}
+
+/* Next live head in the open segment; false at its end. */
+static bool
+next_head(FlLogReader *r, uint32 *at, FlBatchHead *head)
+{
+	for (;;)
+	{
+		FlResult	res;
+
+		if (!r->page_loaded)
+		{
+			if (r->block >= r->nblocks)
+				return false;
+			CHECK_FOR_INTERRUPTS();
+			fl_page_copy(r->rel, r->block, NULL, r->page, &r->info);
+			r->page_pos = 0;
+			r->page_loaded = true;
+		}
+		if (r->info.kind == FL_PAGE_BATCHES)
+		{
+			res = fl_page_next_batch(r->page, &r->info, &r->page_pos, at, head);
+			if (res == FL_OK)
+			{
+				if (head->flags & FL_BATCH_DEAD)
+					continue;
+				return true;
+			}
+			if (res != FL_INCOMPLETE)
+				fl_report_corrupt(r->rel, r->block, res, "batch head");
+			r->block++;
+		}
+		else if (r->info.kind == FL_PAGE_FIRST && r->page_pos == 0)
+		{
+			res = fl_head_decode(r->page + FL_PAGE_HEADER_SIZE,
+								 r->info.lower - FL_PAGE_HEADER_SIZE, true, head);
+			if (res != FL_OK)
+				fl_report_corrupt(r->rel, r->block, res, "batch head");
+			r->page_pos = 1;
+			*at = FL_PAGE_HEADER_SIZE;
+			if (!(head->flags & FL_BATCH_DEAD))
+				return true;
+			continue;
+		}
+		else
+			r->block += r->info.kind == FL_PAGE_FIRST ? r->info.npages : 1;
+		r->page_loaded = false;
+	}
+}
+
+static void
+fill_batch(FlLogReader *r, FlStoredBatch *out)
+{
+	FlBatch    *b = r->batch;
+
+	fl_batch_load(b);
+	out->base_offset = b->info.base_offset;
+	out->count = b->info.record_count;
+	out->leader_epoch = b->info.leader_epoch;
+	out->append_ts = b->head.append_ts;
+	out->min_created = b->head.min_created;
+	out->max_created = b->head.max_created;
+	out->foreign = (b->head.flags & FL_BATCH_FOREIGN) != 0;
+	out->tenant = out->device = NULL;
+	if (out->foreign && b->head.sender_len > 0)
+	{
+		const uint8 *t,
+				   *d;
+		int32		tl,
+					dl;
+
+		if (fl_sender_decode(b->bytes + FL_HEAD_SIZE, b->head.sender_len, &t, &tl, &d, &dl) != FL_OK)
+			fl_report_corrupt(r->rel, b->block, FL_MALFORMED, "sender of a batch");
+		out->tenant = t ? pnstrdup((const char *) t, tl) : NULL;
+		out->device = d ? pnstrdup((const char *) d, dl) : NULL;
+	}
+	out->body = fl_batch_body(b);
+	out->body_len = (uint32) b->info.size;
+}
+
+bool
+fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
+{
+	uint32		at;
+	FlBatchHead head;
+
+	while (r->pos->offset < r->limit)
+	{
+		if (r->rel == NULL && !open_segment(r))
+			return false;
+		while (next_head(r, &at, &head))
+		{
+			int64		base = fl_head_base_offset(r->page + at, &head);
+			int64		end = base + fl_head_record_count(r->page + at, &head);
+
+			if (end <= r->pos->offset)
+				continue;
+			/*
+			 * Beyond the limit lies what is not durable yet; and a hint that
+			 * led past the wanted offset is no hint.
+			 */
+			if (base >= r->limit || base > r->pos->offset)
+				return false;
+			fl_batch_set(r->batch, r->block, r->page, &r->info, at, &head, r->shard);
+			r->pos->leaf = RelationGetRelid(r->rel);
+			r->pos->block = r->block;
+			fill_batch(r, out);
+			r->pos->offset = end;
+			return true;
+		}
+		if (r->pos->offset < r->rel_upper)
+			return false;
+		close_segment(r);
+	}
+	return false;
+}
+
+void
+fl_log_reader_end(FlLogReader *r)
+{
+	close_segment(r);
+	pfree(r);
+}
+
+/* ---- records of a stored batch ----------------------------------------------------- */
+
+struct FlBatchDecoder
+{
+	FlAllocator alloc;
+	FlBuf		raw;
+	FlRecordIter it;
+	FlBatchInfo info;
+	FlStoredBatch batch;
+};
+
+FlBatchDecoder *
+fl_batch_decoder_create(MemoryContext parent)
+{
+	FlBatchDecoder *dec = MemoryContextAllocZero(parent, sizeof(FlBatchDecoder));
+
+	dec->alloc = fl_palloc_allocator;
+	dec->alloc.ctx = parent;
+	fl_buf_init(&dec->raw, &dec->alloc, FL_MAX_BATCH_BYTES);
+	return dec;
+}
+
+void
+fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch)
+{
+	const uint8 *records;
+	size_t		len;
+	FlResult	res;
+
+	dec->batch = *batch;
+	res = fl_batch_decode_header(batch->body, batch->body_len, &dec->info);
+	if (res == FL_OK)
+		res = fl_batch_inflate(&dec->info, batch->body, batch->body_len, fl_process_compressor(),
+							   FL_MAX_BATCH_BYTES, &dec->raw, &records, &len);
+	if (res != FL_OK)
+		ereport(ERROR,
+				(errcode(res == FL_UNSUPPORTED ? ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_DATA_CORRUPTED),
+				 errmsg("batch at offset " INT64_FORMAT " cannot be read (%s)",
+						batch->base_offset, fl_result_name(res))));
+	fl_record_iter_init(&dec->it, &dec->info, records, len);
+}
+
+bool
+fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec)
+{
+	FlRecord	r;
+
+	if (!fl_record_iter_next(&dec->it, &r))
+	{
+		if (dec->it.result != FL_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("batch at offset " INT64_FORMAT " has a malformed record",
+							dec->batch.base_offset)));
+		return false;
+	}
+	rec->log_offset = dec->info.base_offset + r.offset_delta;
+	rec->ts = dec->batch.append_ts;
+	rec->tenant = (const uint8 *) dec->batch.tenant;
+	rec->tenant_len = rec->tenant ? (int32) strlen(dec->batch.tenant) : -1;
+	rec->device = (const uint8 *) dec->batch.device;
+	rec->device_len = rec->device ? (int32) strlen(dec->batch.device) : -1;
+	fl_record_split(&r, dec->batch.foreign, rec);
+	return true;
+}

@@ -1,0 +1,585 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *		Reading a segment for the executor: sequential (both directions) and
+ *		parallel scans, fetch by ctid, ANALYZE, TABLESAMPLE.
+ *
+ * A page is copied out under its lock, so no pin is kept between calls and a
+ * record's bytes cannot change under the executor.  The page's batches that the
+ * snapshot sees are listed once; records are then handed out by number.
+ *
+ * The number of blocks is taken at the start: whatever is written later belongs
+ * to a transaction or command that the snapshot does not see.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/tsmapi.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "log_private.h"
+
+#if PG_VERSION_NUM >= 170000
+#include "storage/read_stream.h"
+#endif
+
+/* Smallest batch: head, record batch header, one record of seven bytes. */
+#define MAX_BATCHES_PER_PAGE \
+	(FL_PAGE_CAPACITY / (FL_HEAD_SIZE + FL_BATCH_HEADER_SIZE + FL_RECORD_MIN_SIZE) + 1)
+
+/* A run of records on the current page, of one batch. */
+typedef struct PageRun
+{
+	uint32		at;				/* of the head, in the FIRST or BATCHES page */
+	int32		index;			/* number of its first record in the batch */
+	int32		count;
+	OffsetNumber item;			/* number of its first record on this block */
+	FlXminState state;			/* ANALYZE only */
+} PageRun;
+
+typedef struct FlScan
+{
+	TableScanDescData base;		/* must come first */
+	MemoryContext mcxt;
+	BufferAccessStrategy strategy;
+	ParallelBlockTableScanWorkerData pscan;
+	BlockNumber nblocks;
+	BlockNumber frozen_upto;
+	int32		shard;
+	bool		inited;			/* position is set */
+
+	BlockNumber block;			/* current block, InvalidBlockNumber before/after all */
+	BlockNumber head_block;		/* where `page` comes from: FIRST of a spanning batch */
+	FlPageInfo	info;
+	uint8		page[FL_PAGE_SIZE];
+	PageRun		runs[MAX_BATCHES_PER_PAGE];
+	int			nruns;
+	int			run;			/* current run */
+	int32		next;			/* next record in the run, forward; one past when backward */
+
+	FlBatch    *batch;			/* of runs[batch_run] */
+	int			batch_run;		/* -1: none */
+} FlScan;
+
+/* ---- pages --------------------------------------------------------------- */
+
+/* Take the head at `at` of the copied page as the scan's batch object. */
+static FlBatch *
+scan_batch(FlScan *scan, int run)
+{
+	FlBatchHead head;
+	uint32		at = scan->runs[run].at;
+	FlResult	res;
+
+	if (scan->batch_run == run)
+		return scan->batch;
+	if (scan->batch && scan->batch->refcount > 1)
+	{
+		/* A slot still shows a record of it. */
+		fl_batch_release(scan->batch);
+		scan->batch = NULL;
+	}
+	if (scan->batch == NULL)
+		scan->batch = fl_batch_create(scan->mcxt, scan->base.rs_rd, scan->strategy);
+	res = fl_head_decode(scan->page + at, scan->info.lower - at, true, &head);
+	if (res != FL_OK)
+		fl_report_corrupt(scan->base.rs_rd, scan->head_block, res, "batch head");
+	fl_batch_set(scan->batch, scan->head_block, scan->page, &scan->info, at, &head, scan->shard);
+	scan->batch_run = run;
+	return scan->batch;
+}
+
+/* Is the batch visible?  A serializable reader notes what it had to skip. */
+static bool
+scan_sees(FlScan *scan, BlockNumber blk, const FlBatchHead *head)
+{
+	Snapshot	snapshot = scan->base.rs_snapshot;
+	bool		visible = fl_batch_visible(scan->base.rs_rd, blk, scan->frozen_upto, head, snapshot);
+
+	if (!visible && !(head->flags & FL_BATCH_DEAD) && IsolationIsSerializable() &&
+		CheckForSerializableConflictOutNeeded(scan->base.rs_rd, snapshot))
+		CheckForSerializableConflictOut(scan->base.rs_rd, head->xmin, snapshot);
+	return visible;
+}
+
+static void
+add_run(FlScan *scan, uint32 at, int32 index, int32 count, OffsetNumber item)
+{
+	PageRun    *r;
+
+	if (scan->nruns >= MAX_BATCHES_PER_PAGE)
+		fl_report_corrupt(scan->base.rs_rd, scan->block, FL_MALFORMED, "too many batches");
+	r = &scan->runs[scan->nruns++];
+	r->at = at;
+	r->index = index;
+	r->count = count;
+	r->item = item;
+}
+
+/*
+ * Copy a block and list its visible batches.  by_tid: list what is numbered on
+ * this very block (a CONT page then leads to its FIRST page); otherwise a
+ * spanning batch is listed whole on its first block and CONT pages have none.
+ * With all set, invisible batches are listed too.
+ */
+static void
+scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
+{
+	Relation	rel = scan->base.rs_rd;
+	FlBatchHead head;
+	FlResult	res;
+
+	CHECK_FOR_INTERRUPTS();
+	scan->block = scan->head_block = blk;
+	scan->nruns = 0;
+	scan->batch_run = -1;
+	fl_page_copy(rel, blk, scan->strategy, scan->page, &scan->info);
+
+	if (scan->info.kind == FL_PAGE_CONT && by_tid)
+	{
+		BlockNumber first = scan->info.first_block;
+		uint32		npages = scan->info.npages;
+
+		fl_page_copy(rel, first, scan->strategy, scan->page, &scan->info);
+		/* A crash or abort may leave continuation pages whose first page never came. */
+		if (scan->info.kind != FL_PAGE_FIRST || scan->info.npages != npages)
+			return;
+		scan->head_block = first;
+	}
+	if (scan->info.kind == FL_PAGE_FIRST)
+	{
+		uint8	   *p = scan->page + FL_PAGE_HEADER_SIZE;
+		int32		count;
+		int32		skip = (int32) (blk - scan->head_block) * FL_ITEMS_PER_PAGE;
+
+		res = fl_head_decode(p, scan->info.lower - FL_PAGE_HEADER_SIZE, true, &head);
+		if (res != FL_OK)
+			fl_report_corrupt(rel, scan->head_block, res, "batch head");
+		if (!all && !scan_sees(scan, scan->head_block, &head))
+			return;
+		count = (int32) fl_head_record_count(p, &head);
+		if (!by_tid)
+			add_run(scan, FL_PAGE_HEADER_SIZE, 0, count, 1);
+		else if (count > skip)
+			add_run(scan, FL_PAGE_HEADER_SIZE, skip, Min(count - skip, FL_ITEMS_PER_PAGE), 1);
+	}
+	else if (scan->info.kind == FL_PAGE_BATCHES)
+	{
+		uint32		pos = 0,
+					at;
+
+		while ((res = fl_page_next_batch(scan->page, &scan->info, &pos, &at, &head)) == FL_OK)
+			if (all || scan_sees(scan, blk, &head))
+				add_run(scan, at, 0, (int32) fl_head_record_count(scan->page + at, &head),
+						head.first_item);
+		if (res != FL_INCOMPLETE)
+			fl_report_corrupt(rel, blk, res, "batch head");
+	}
+}
+
+/* ---- life cycle ------------------------------------------------------------- */
+
+static void
+scan_start(FlScan *scan)
+{
+	Relation	rel = scan->base.rs_rd;
+	FlMeta		meta;
+
+	scan->nblocks = scan->base.rs_parallel ?
+		((ParallelBlockTableScanDesc) scan->base.rs_parallel)->phs_nblocks :
+		RelationGetNumberOfBlocks(rel);
+	scan->frozen_upto = 0;
+	scan->shard = 0;
+	if (scan->nblocks > 0 && fl_meta_read(rel, &meta))
+	{
+		scan->frozen_upto = meta.frozen_upto;
+		scan->shard = (int32) meta.shard;
+	}
+	scan->inited = false;
+	scan->block = InvalidBlockNumber;
+	scan->nruns = 0;
+	scan->run = 0;
+	scan->next = 0;
+	scan->batch_run = -1;
+}
+
+TableScanDesc
+fl_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
+			  ParallelTableScanDesc pscan, uint32 flags)
+{
+	FlScan	   *scan;
+
+	RelationIncrementReferenceCount(rel);
+	scan = palloc0(sizeof(FlScan));
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->base.rs_nkeys = nkeys;
+	scan->base.rs_flags = flags;
+	scan->base.rs_parallel = pscan;
+	scan->mcxt = CurrentMemoryContext;
+	if (flags & SO_TYPE_SEQSCAN)
+	{
+		pgstat_count_heap_scan(rel);
+		if (flags & SO_ALLOW_STRAT)
+			scan->strategy = GetAccessStrategy(BAS_BULKREAD);
+	}
+	if (snapshot && IsMVCCSnapshot(snapshot))
+	{
+		/* L5: nobody reads what a crash could still take back. */
+		fl_read_barrier();
+		if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
+			PredicateLockRelation(rel, snapshot);
+	}
+	scan_start(scan);
+	return (TableScanDesc) scan;
+}
+
+void
+fl_scan_end(TableScanDesc sscan)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+
+	if (scan->batch)
+		fl_batch_release(scan->batch);
+	if (scan->strategy)
+		FreeAccessStrategy(scan->strategy);
+	RelationDecrementReferenceCount(scan->base.rs_rd);
+	if (scan->base.rs_flags & SO_TEMP_SNAPSHOT)
+		UnregisterSnapshot(scan->base.rs_snapshot);
+	pfree(scan);
+}
+
+void
+fl_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
+			   bool allow_strat, bool allow_sync, bool allow_pagemode)
+{
+	scan_start((FlScan *) sscan);
+}
+
+/* ---- sequential and parallel scans --------------------------------------------- */
+
+static BlockNumber
+next_block_parallel(FlScan *scan)
+{
+	ParallelBlockTableScanDesc pb = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
+
+	if (!scan->inited)
+	{
+		table_block_parallelscan_startblock_init(scan->base.rs_rd, &scan->pscan, pb);
+		scan->inited = true;
+	}
+	return table_block_parallelscan_nextpage(scan->base.rs_rd, &scan->pscan, pb);
+}
+
+static BlockNumber
+next_block_forward(FlScan *scan)
+{
+	BlockNumber blk;
+
+	if (scan->base.rs_parallel)
+		return next_block_parallel(scan);
+	if (!scan->inited)
+	{
+		scan->inited = true;
+		blk = 1;
+	}
+	else if (scan->block == InvalidBlockNumber)
+		return InvalidBlockNumber;
+	else
+		blk = scan->block + (scan->info.kind == FL_PAGE_FIRST ? scan->info.npages : 1);
+	return blk < scan->nblocks ? blk : InvalidBlockNumber;
+}
+
+static BlockNumber
+next_block_backward(FlScan *scan)
+{
+	BlockNumber blk;
+	FlPageInfo	info;
+
+	if (!scan->inited || scan->block == InvalidBlockNumber)
+	{
+		scan->inited = true;
+		blk = scan->nblocks;
+	}
+	else
+		blk = scan->block;
+	if (blk <= 1)
+		return InvalidBlockNumber;
+	blk--;
+	fl_page_copy(scan->base.rs_rd, blk, scan->strategy, scan->page, &info);
+	if (info.kind == FL_PAGE_CONT)
+	{
+		FlPageInfo	first;
+
+		fl_page_copy(scan->base.rs_rd, info.first_block, scan->strategy, scan->page, &first);
+		if (first.kind == FL_PAGE_FIRST && first.npages == info.npages)
+			return info.first_block;
+	}
+	return blk;
+}
+
+/* Move to the next block with visible records; false at the end. */
+static bool
+scan_advance(FlScan *scan, bool forward)
+{
+	for (;;)
+	{
+		BlockNumber blk = forward ? next_block_forward(scan) : next_block_backward(scan);
+
+		if (blk == InvalidBlockNumber)
+		{
+			scan->block = InvalidBlockNumber;
+			scan->nruns = 0;
+			scan->batch_run = -1;
+			return false;
+		}
+		if (blk == 0)
+			continue;			/* the meta page, handed out by a parallel scan */
+		scan_load(scan, blk, false, false);
+		if (scan->nruns > 0)
+		{
+			scan->run = forward ? 0 : scan->nruns - 1;
+			scan->next = forward ? 0 : scan->runs[scan->run].count;
+			return true;
+		}
+	}
+}
+
+bool
+fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+	bool		forward = !ScanDirectionIsBackward(direction);
+	PageRun    *r;
+	FlBatch    *batch;
+	int32		i;
+	ItemPointerData tid;
+
+	for (;;)
+	{
+		if (scan->nruns > 0)
+		{
+			r = &scan->runs[scan->run];
+			if (forward && scan->next < r->count)
+				break;
+			if (!forward && scan->next > 0)
+				break;
+			/* The next batch on this page, so that the slot lets go of this one. */
+			ExecClearTuple(slot);
+			if (forward && scan->run + 1 < scan->nruns)
+			{
+				scan->run++;
+				scan->next = 0;
+				continue;
+			}
+			if (!forward && scan->run > 0)
+			{
+				scan->run--;
+				scan->next = scan->runs[scan->run].count;
+				continue;
+			}
+		}
+		ExecClearTuple(slot);
+		if (!scan_advance(scan, forward))
+			return false;
+	}
+	batch = scan_batch(scan, scan->run);
+	/* Backward: `next` is one past the record to return; it then points at it. */
+	i = forward ? scan->next++ : --scan->next;
+	if (!forward && slot->tts_tableOid == InvalidOid)
+		slot->tts_tableOid = RelationGetRelid(scan->base.rs_rd);
+	fl_tid_set(&tid, scan->head_block, batch->npages, batch->head.first_item, i);
+	fl_slot_store(slot, batch, i, &tid, RelationGetRelid(scan->base.rs_rd));
+	pgstat_count_heap_getnext(scan->base.rs_rd);
+	return true;
+}
+
+/* ---- by tid ----------------------------------------------------------------------- */
+
+/* Store the record with this item number of the loaded block; false if there is none. */
+static bool
+store_item(FlScan *scan, OffsetNumber item, TupleTableSlot *slot)
+{
+	for (int i = 0; i < scan->nruns; i++)
+	{
+		PageRun    *r = &scan->runs[i];
+		ItemPointerData tid;
+
+		if (item < r->item || item >= r->item + r->count)
+			continue;
+		ItemPointerSet(&tid, scan->block, item);
+		ExecClearTuple(slot);
+		fl_slot_store(slot, scan_batch(scan, i), r->index + (item - r->item), &tid,
+					  RelationGetRelid(scan->base.rs_rd));
+		return true;
+	}
+	return false;
+}
+
+bool
+fl_fetch_tid(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	FlScan	   *scan;
+	bool		found = false;
+	BlockNumber blk = ItemPointerGetBlockNumber(tid);
+
+	scan = (FlScan *) fl_scan_begin(rel, snapshot, 0, NULL, NULL, 0);
+	scan->mcxt = slot->tts_mcxt;
+	if (blk > 0 && blk < scan->nblocks)
+	{
+		scan_load(scan, blk, true, false);
+		found = store_item(scan, ItemPointerGetOffsetNumber(tid), slot);
+	}
+	fl_scan_end((TableScanDesc) scan);
+	return found;
+}
+
+bool
+fl_scan_tid_valid(TableScanDesc sscan, ItemPointer tid)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+
+	return ItemPointerIsValid(tid) && ItemPointerGetBlockNumber(tid) > 0 &&
+		ItemPointerGetBlockNumber(tid) < scan->nblocks;
+}
+
+/* ---- ANALYZE ------------------------------------------------------------------------- */
+
+static bool
+analyze_load(FlScan *scan, BlockNumber blk)
+{
+	if (blk == 0 || blk >= RelationGetNumberOfBlocks(scan->base.rs_rd))
+		return false;
+	scan_load(scan, blk, true, true);
+	for (int i = 0; i < scan->nruns; i++)
+	{
+		FlBatchHead head;
+
+		if (fl_head_decode(scan->page + scan->runs[i].at, scan->info.lower - scan->runs[i].at,
+						   true, &head) != FL_OK)
+			fl_report_corrupt(scan->base.rs_rd, scan->head_block, FL_MALFORMED, "batch head");
+		if (head.flags & FL_BATCH_DEAD)
+			scan->runs[i].state = FL_XMIN_ABORTED;
+		else if (scan->head_block < scan->frozen_upto)
+			scan->runs[i].state = FL_XMIN_COMMITTED;
+		else
+			scan->runs[i].state = fl_xmin_state(scan->base.rs_rd, scan->head_block, head.xmin);
+	}
+	scan->run = 0;
+	scan->next = 0;
+	return true;
+}
+
+#if PG_VERSION_NUM >= 170000
+bool
+fl_scan_analyze_next_block(TableScanDesc sscan, ReadStream *stream)
+{
+	for (;;)
+	{
+		Buffer		buf = read_stream_next_buffer(stream, NULL);
+		BlockNumber blk;
+
+		if (!BufferIsValid(buf))
+			return false;
+		blk = BufferGetBlockNumber(buf);
+		ReleaseBuffer(buf);
+		if (analyze_load((FlScan *) sscan, blk))
+			return true;
+	}
+}
+#else
+bool
+fl_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno, BufferAccessStrategy bstrategy)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+
+	return analyze_load(scan, blockno);
+}
+#endif
+
+bool
+fl_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin,
+						   double *liverows, double *deadrows, TupleTableSlot *slot)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+
+	for (; scan->run < scan->nruns; scan->run++, scan->next = 0)
+	{
+		PageRun    *r = &scan->runs[scan->run];
+
+		if (r->state == FL_XMIN_ABORTED)
+		{
+			*deadrows += r->count;
+			continue;
+		}
+		if (r->state == FL_XMIN_IN_PROGRESS)
+			continue;			/* counted when it has committed */
+		if (scan->next < r->count)
+		{
+			*liverows += 1;
+			return store_item(scan, (OffsetNumber) (r->item + scan->next++), slot);
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---- TABLESAMPLE --------------------------------------------------------------------- */
+
+bool
+fl_scan_sample_next_block(TableScanDesc sscan, SampleScanState *state)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+	TsmRoutine *tsm = state->tsmroutine;
+	BlockNumber blk;
+
+	if (scan->nblocks == 0)
+		return false;
+	if (tsm->NextSampleBlock)
+		blk = tsm->NextSampleBlock(state, scan->nblocks);
+	else
+		blk = !scan->inited ? 0 : scan->block + 1;
+	scan->inited = true;
+	if (blk == InvalidBlockNumber || blk >= scan->nblocks)
+		return false;
+	if (blk == 0)
+	{
+		scan->block = 0;
+		scan->nruns = 0;
+		return true;
+	}
+	scan_load(scan, blk, true, false);
+	return true;
+}
+
+bool
+fl_scan_sample_next_tuple(TableScanDesc sscan, SampleScanState *state, TupleTableSlot *slot)
+{
+	FlScan	   *scan = (FlScan *) sscan;
+	TsmRoutine *tsm = state->tsmroutine;
+	OffsetNumber maxoff = 0;
+
+	for (int i = 0; i < scan->nruns; i++)
+		maxoff = Max(maxoff, scan->runs[i].item + scan->runs[i].count - 1);
+	for (;;)
+	{
+		OffsetNumber off = tsm->NextSampleTuple(state, scan->block, maxoff);
+
+		if (!OffsetNumberIsValid(off))
+		{
+			ExecClearTuple(slot);
+			return false;
+		}
+		if (store_item(scan, off, slot))
+			return true;
+	}
+}

@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *		The end of a transaction that wrote to streams.
+ *
+ *	pre-commit		tails are computed (again, where a savepoint was rolled back);
+ *					synchronous_commit is set off, so that the shard's lock is not
+ *					held through the flush and the standbys' answer
+ *	commit			visible already, lock still held: each shard's (tail, commit
+ *					LSN) is published, in order, for the flusher
+ *	after locks		synchronous_commit is restored and the session waits as it
+ *					would have: flush, then standbys.  COMMIT returns as late as
+ *					ever, but the shard was free all the while, and a lost standby
+ *					freezes no shard
+ *	abort			whoever takes the lock next looks for the tail on disk
+ *
+ * The callback is registered when the library is loaded, so it runs after
+ * those of other extensions and after publish(), which registers later.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "miscadmin.h"
+#include "replication/syncrep.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "fleetlog/log_tail.h"
+#include "fleetlog/settings.h"
+#include "log_private.h"
+#include "xact.h"
+
+/* A shard whose lock this transaction holds. */
+typedef struct Held
+{
+	FlShard    *shard;
+	SubTransactionId subid;		/* that took the lock, or its committed parent */
+	bool		written;
+	int64		tail;			/* at commit */
+} Held;
+
+static Held *held = NULL;
+static int	n_held = 0;
+static int	max_held = 0;
+
+static bool committing = false; /* counted in fl_shared->committing */
+static bool sync_saved = false; /* synchronous_commit is off on our behalf */
+static int	saved_sync_commit;
+static bool wrote = false;		/* the transaction that just ended wrote */
+
+static Held *
+find_held(FlShard *shard)
+{
+	for (int i = n_held - 1; i >= 0; i--)
+		if (held[i].shard == shard)
+			return &held[i];
+	return NULL;
+}
+
+bool
+fl_xact_holds(FlShard *shard)
+{
+	return find_held(shard) != NULL;
+}
+
+void
+fl_xact_note_lock(FlShard *shard)
+{
+	if (n_held == max_held)
+	{
+		int			n = max_held ? max_held * 2 : 16;
+
+		held = held ? repalloc(held, n * sizeof(Held)) :
+			MemoryContextAlloc(TopMemoryContext, n * sizeof(Held));
+		max_held = n;
+	}
+	held[n_held++] = (Held) {
+		.shard = shard,.subid = GetCurrentSubTransactionId()
+	};
+}
+
+void
+fl_xact_note_write(FlShard *shard)
+{
+	Held	   *h = find_held(shard);
+
+	if (h == NULL)
+		elog(ERROR, "shard written without its lock");
+	h->written = true;
+}
+
+int
+fl_xact_written(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < n_held; i++)
+		n += held[i].written;
+	return n;
+}
+
+/* ---- top-level transaction ------------------------------------------------- */
+
+static void
+pre_commit(void)
+{
+	if (fl_xact_written() == 0)
+		return;
+	for (int i = 0; i < n_held; i++)
+	{
+		if (!held[i].written)
+			continue;
+		fl_writer_prepare(held[i].shard);
+		held[i].tail = held[i].shard->next_offset;
+	}
+	if (!committing)
+	{
+		pg_atomic_fetch_add_u32(&fl_shared->committing, 1);
+		committing = true;
+	}
+	if (!sync_saved)
+	{
+		saved_sync_commit = synchronous_commit;
+		sync_saved = true;
+		synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
+	}
+}
+
+static void
+stop_committing(void)
+{
+	if (committing)
+	{
+		pg_atomic_fetch_sub_u32(&fl_shared->committing, 1);
+		committing = false;
+	}
+}
+
+/* Where nobody flushes for us, or the session has flushed itself. */
+static void
+raise_flushed(Held *h)
+{
+	uint64		old = pg_atomic_read_u64(&h->shard->flushed_tail);
+
+	while (old < (uint64) h->tail &&
+		   !pg_atomic_compare_exchange_u64(&h->shard->flushed_tail, &old, (uint64) h->tail))
+		;
+}
+
+static void
+at_commit(void)
+{
+	for (int i = 0; i < n_held; i++)
+		if (held[i].written)
+		{
+			fl_shard_publish(held[i].shard, held[i].tail, XactLastCommitEnd);
+			wrote = true;
+		}
+	if (!wrote)
+		n_held = 0;
+	stop_committing();
+}
+
+static void
+at_abort(void)
+{
+	for (int i = 0; i < n_held; i++)
+		if (held[i].written)
+			held[i].shard->writer_valid = false;
+	stop_committing();
+	wrote = false;
+	n_held = 0;
+	fl_shard_lock_at_end();
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			pre_commit();
+			break;
+		case XACT_EVENT_COMMIT:
+			at_commit();
+			fl_shard_lock_at_end();
+			break;
+		case XACT_EVENT_ABORT:
+			at_abort();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			if (n_held > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has written to a stream"),
+						 errdetail("It would hold the stream's shard until COMMIT PREPARED."),
+						 errhint("Commit the transaction in one phase.")));
+			break;
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/* ---- subtransactions --------------------------------------------------------- */
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId my, SubTransactionId parent, void *arg)
+{
+	int			keep = 0;
+
+	if (n_held == 0)
+		return;
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			for (int i = 0; i < n_held; i++)
+				if (held[i].subid == my)
+					held[i].subid = parent;
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+
+			/*
+			 * The offsets it used are to be given out again.  Locks it took go
+			 * with it; those of its parents stay, and their tail is looked for
+			 * again before the next append or at commit.
+			 */
+			for (int i = 0; i < n_held; i++)
+			{
+				if (held[i].written)
+					held[i].shard->writer_valid = false;
+				if (held[i].subid != my)
+					held[keep++] = held[i];
+			}
+			n_held = keep;
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}
+
+/* ---- after the locks are gone --------------------------------------------------- */
+
+static void
+release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
+{
+	int			level;
+
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top)
+		return;
+	if (!sync_saved)
+		return;
+	sync_saved = false;
+	level = saved_sync_commit;
+	synchronous_commit = level;
+	if (!is_commit || !wrote)
+	{
+		wrote = false;
+		n_held = 0;
+		return;
+	}
+	wrote = false;
+	if (fl_my_slot == NULL && level > SYNCHRONOUS_COMMIT_OFF)
+	{
+		XLogFlush(XactLastCommitEnd);
+		for (int i = 0; i < n_held; i++)
+			if (held[i].written)
+				raise_flushed(&held[i]);
+		if (level > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+			SyncRepWaitForLSN(XactLastCommitEnd, true);
+	}
+	n_held = 0;
+	if (fl_my_slot == NULL)
+	{
+		/* Without a flusher somebody has to make the tail known. */
+		fl_flush_published();
+		/* A worker that had to leave one of these shards aside may go on. */
+		fl_worker_wake(FL_WORKER_APPENDER, 0);
+	}
+}
+
+void
+fl_xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+	RegisterResourceReleaseCallback(release_callback, NULL);
+}
+
+/* ---- read barrier ------------------------------------------------------------------ */
+
+/* The end of WAL inserted so far, as a position that XLogFlush accepts. */
+static XLogRecPtr
+insert_end(void)
+{
+	XLogRecPtr	lsn = GetXLogInsertRecPtr();
+	uint32		off = XLogSegmentOffset(lsn, wal_segment_size);
+
+	/* At a page boundary it names the byte behind a header that is not there yet. */
+	if (off == SizeOfXLogLongPHD)
+		lsn -= SizeOfXLogLongPHD;
+	else if (off % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		lsn -= SizeOfXLogShortPHD;
+	return lsn;
+}
+
+/*
+ * A snapshot may see commits that are not flushed yet, since streams commit
+ * asynchronously.  All of them are registered by now, unless a writer is just
+ * between becoming visible and registering; then flush to the end of WAL.
+ */
+void
+fl_read_barrier(void)
+{
+	XLogRecPtr	lsn;
+
+	if (!fl_read_barrier_on || fl_shared == NULL || RecoveryInProgress())
+		return;
+	pg_memory_barrier();
+	lsn = pg_atomic_read_u64(&fl_shared->max_commit_lsn);
+	if (pg_atomic_read_u32(&fl_shared->committing) > (committing ? 1 : 0))
+		lsn = insert_end();
+	if (XLogNeedsFlush(lsn))
+		XLogFlush(lsn);
+}

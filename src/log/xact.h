@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.h
+ *		What src/log remembers of the current transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_LOG_XACT_H
+#define FLEETLOG_LOG_XACT_H
+
+#include "fleetlog/shmem.h"
+
+/* This transaction holds the shard's lock (taken in a live subtransaction). */
+extern bool fl_xact_holds(FlShard *shard);
+extern void fl_xact_note_lock(FlShard *shard);
+
+/* It wrote to the shard, whose lock it holds. */
+extern void fl_xact_note_write(FlShard *shard);
+
+/* Number of shards written so far. */
+extern int	fl_xact_written(void);
+
+extern void fl_shard_lock_at_end(void);
+
+#endif							/* FLEETLOG_LOG_XACT_H */
