@@ -27,18 +27,20 @@
 
 #include <signal.h>
 
+#include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
-#include "commands/dbcommands.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/logicallauncher.h"
 #include "storage/ipc.h"
-#include "utils/acl.h"
 #include "utils/guc.h"
-#include "utils/syscache.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/launcher.h"
@@ -50,6 +52,7 @@
 #define SETTLED_MS			60000	/* a worker that lived so long starts with a short pause again */
 #define TERMINATE_AGAIN_MS	1000
 #define LOOK_MS				10000	/* longest sleep */
+#define PLACE_TRUST_MS		5000	/* how long the last look at database and role counts */
 
 typedef struct FlRole
 {
@@ -73,6 +76,7 @@ static char logged_reason[160];
 static char served_database[NAMEDATALEN];
 static uint32 seen_retry = 0;
 static int	dormant_backoff_ms = 0;
+static TimestampTz place_seen = 0;	/* when database and role were last there */
 static bool slots_warned = false;
 
 PGDLLEXPORT void fl_main_launcher(Datum arg);
@@ -184,16 +188,41 @@ warn_slots(int needed)
 
 /* ---- what is missing ------------------------------------------------------------- */
 
+/*
+ * Without a database a process has no indexes of the shared catalogs when the
+ * server's cache file is not there yet, so these look at every row.
+ */
+static bool
+database_exists(void)
+{
+	Relation	rel = table_open(DatabaseRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(rel, 0, NULL);
+	HeapTuple	tuple;
+	bool		result = false;
+
+	while (!result && (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+		result = strcmp(NameStr(((Form_pg_database) GETSTRUCT(tuple))->datname), fl_database) == 0;
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
 static bool
 role_can_login(void)
 {
-	HeapTuple	tuple = SearchSysCache1(AUTHNAME, CStringGetDatum(FL_WORKER_ROLE));
-	bool		result;
+	Relation	rel = table_open(AuthIdRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(rel, 0, NULL);
+	HeapTuple	tuple;
+	bool		result = false;
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
-	ReleaseSysCache(tuple);
+	while (!result && (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_authid role = (Form_pg_authid) GETSTRUCT(tuple);
+
+		result = role->rolcanlogin && strcmp(NameStr(role->rolname), FL_WORKER_ROLE) == 0;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
 	return result;
 }
 
@@ -204,7 +233,7 @@ place_exists(char *reason, size_t reason_size, const char **hint)
 	bool		ok = true;
 
 	StartTransactionCommand();
-	if (!OidIsValid(get_database_oid(fl_database, true)))
+	if (!database_exists())
 	{
 		snprintf(reason, reason_size, "database \"%s\" does not exist", fl_database);
 		*hint = "Create it, or set fleetlog.database to another one.";
@@ -348,6 +377,7 @@ forget_pauses(void)
 		roles[i].next_start = 0;
 	}
 	dormant_backoff_ms = 0;
+	place_seen = 0;
 	slots_warned = false;
 }
 
@@ -423,8 +453,15 @@ look_for_place(TimestampTz now, TimestampTz *next_check)
 	char		reason[160];
 	const char *hint = "";
 
-	if (place_exists(reason, sizeof(reason), &hint))
+	/* Neither can go away while our workers are connected. */
+	if (place_seen != 0 && now - place_seen < PLACE_TRUST_MS * INT64CONST(1000))
 		return true;
+	if (place_exists(reason, sizeof(reason), &hint))
+	{
+		place_seen = now;
+		return true;
+	}
+	place_seen = 0;
 	say_dormant(reason, hint);
 	dormant_backoff_ms = dormant_backoff_ms == 0 ? fl_worker_retry_ms :
 		Min(dormant_backoff_ms * 2, MAX_BACKOFF_MS);
