@@ -29,6 +29,8 @@
 #ifndef FLEETLOG_WORKER_H
 #define FLEETLOG_WORKER_H
 
+#include <signal.h>
+
 #include "fleetlog/shmem.h"
 
 /* The role that connected workers run as (REQUIREMENTS I6). */

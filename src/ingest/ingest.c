@@ -1,0 +1,546 @@
+/*-------------------------------------------------------------------------
+ *
+ * ingest.c
+ *		The one path by which a front door's records enter the log (ingest.h).
+ *
+ * Each (stream, shard) has a queue of batches in the order of their records:
+ *
+ *		WRITTEN ... SENT ... READY ... OPEN
+ *		   |         |         |        `- takes records
+ *		   |         |         `- closed, waits for a place in the ring
+ *		   |         `- in the ring or with the appender
+ *		   `- committed; waits until the durable tail has passed it
+ *
+ * and leaves it at the front only, so acknowledgements keep the order.
+ *
+ * THE RULE (REQUIREMENTS L5, MQTT-4.3.2-4): `done` is called with FL_ERR_NONE in
+ * release_batch and nowhere else, and only when the shard's durable tail, which
+ * flush.c publishes, lies at or beyond the end of the batch.
+ *
+ * Pace (M13): a batch that somebody waits for goes at once when nothing of its
+ * shard is under way; otherwise it gathers until what is under way is durable.
+ * So a quiet shard has no delay, and a busy one commits as often as the disk
+ * flushes, with as many records as have come in meanwhile.
+ *
+ * Called by front doors only, from their loop.  Needs no transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "fleetlog/guest.h"
+#include "fleetlog/headers.h"
+#include "fleetlog/murmur2.h"
+#include "fleetlog/ring.h"
+#include "fleetlog/settings.h"
+#include "fleetlog/worker.h"
+#include "ingest_internal.h"
+
+/* What a record costs beyond its bytes: lengths, deltas, the place of a waiter. */
+#define RECORD_OVERHEAD		64
+
+/* Scratch for headers: a record's own plus the sender. */
+#define SENDER_OVERHEAD		1024
+
+/* ---- creation ----------------------------------------------------------------- */
+
+static void *
+context_realloc(void *ctx, void *old, size_t old_size, size_t new_size)
+{
+	if (old == NULL)
+		return MemoryContextAllocHuge((MemoryContext) ctx, new_size);
+	return repalloc_huge(old, new_size);
+}
+
+static void
+context_free(void *ctx, void *p)
+{
+	if (p != NULL)
+		pfree(p);
+}
+
+static void
+free_compressor(void *arg)
+{
+	fl_compressor_free((FlCompressor *) arg);
+}
+
+static HTAB *
+make_table(MemoryContext mcxt, const char *name, Size keysize, Size entrysize)
+{
+	HASHCTL		ctl;
+
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = keysize;
+	ctl.entrysize = entrysize;
+	ctl.hcxt = mcxt;
+	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+FlIngest *
+fl_ingest_create(int door, FlIngestDone done, void *arg)
+{
+	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog ingest", ALLOCSET_DEFAULT_SIZES);
+	FlIngest   *ing = MemoryContextAllocZero(mcxt, sizeof(FlIngest));
+	MemoryContextCallback *callback = MemoryContextAllocZero(mcxt, sizeof(MemoryContextCallback));
+	uint64		dropped;
+
+	ing->mcxt = mcxt;
+	ing->door = door;
+	ing->done = done;
+	ing->arg = arg;
+	ing->alloc.realloc = context_realloc;
+	ing->alloc.free = context_free;
+	ing->alloc.ctx = mcxt;
+	ing->compressor = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
+	if (ing->compressor == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	callback->func = free_compressor;
+	callback->arg = ing->compressor;
+	MemoryContextRegisterResetCallback(mcxt, callback);
+	ing->shards = make_table(mcxt, "fleetlog ingest shards", sizeof(FlIngestShardKey), sizeof(FlIngestShard));
+	ing->turns = make_table(mcxt, "fleetlog ingest turns", sizeof(Oid), sizeof(FlIngestTurn));
+	dlist_init(&ing->busy);
+	ing->sent = MemoryContextAllocZero(mcxt, sizeof(FlIngestBatch *) * FL_RESULT_SLOTS);
+	/* Numbers of a predecessor in this slot must not be mistaken for ours. */
+	ing->next_seq = fl_my_slot != NULL ? (uint64) fl_my_slot->incarnation << 40 : 1;
+	fl_buf_init(&ing->headers, &ing->alloc, fl_ring_max_body() + SENDER_OVERHEAD);
+	fl_ring_door_start(door);
+	ing->appender_generation = fl_ring_appender_generation(door, &dropped);
+	return ing;
+}
+
+/* ---- adding ------------------------------------------------------------------------ */
+
+static FlIngestShard *
+find_shard(FlIngest *ing, Oid stream, int32 shard)
+{
+	FlIngestShardKey key;
+	FlIngestShard *s;
+	bool		found;
+
+	key.stream = stream;
+	key.shard = shard;
+	s = hash_search(ing->shards, &key, HASH_ENTER, &found);
+	if (!found)
+	{
+		dlist_init(&s->batches);
+		s->open = NULL;
+		s->nunderway = 0;
+		s->charged = 0;
+		s->busy = false;
+	}
+	return s;
+}
+
+static FlIngestTurn *
+find_turn(FlIngest *ing, Oid stream)
+{
+	FlIngestTurn *turn;
+	bool		found;
+
+	turn = hash_search(ing->turns, &stream, HASH_ENTER, &found);
+	if (!found)
+		turn->shard = 0;
+	return turn;
+}
+
+static int32
+choose_shard(FlIngest *ing, const FlIngestRecord *rec)
+{
+	if (rec->shards <= 1)
+		return 0;
+	if (rec->shard_key != NULL)
+		return fl_partition(rec->shard_key, rec->shard_key_len, rec->shards);
+	/* Without a key one shard takes a whole batch, then it is the next one's turn. */
+	return find_turn(ing, rec->stream)->shard % rec->shards;
+}
+
+static void
+close_batch(FlIngest *ing, FlIngestShard *s)
+{
+	FlIngestTurn *turn;
+
+	s->open->state = FL_BATCH_READY;
+	turn = hash_search(ing->turns, &s->key.stream, HASH_FIND, NULL);
+	if (turn != NULL && turn->shard % s->open->shards == s->key.shard)
+		turn->shard = (s->key.shard + 1) % s->open->shards;
+	s->open = NULL;
+}
+
+/* The open batch that this record may join; closes one that it does not fit. */
+static FlIngestBatch *
+batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size)
+{
+	FlIngestBatch *b = s->open;
+
+	if (b != NULL && (b->nrecords >= FL_INGEST_MAX_RECORDS ||
+					  fl_batch_builder_bytes(&b->builder) + size > FL_INGEST_MAX_RAW ||
+					  b->shards != rec->shards || b->codec != rec->codec))
+		close_batch(ing, s);
+	if (s->open == NULL)
+	{
+		s->open = fl_ingest_batch_open(ing, rec);
+		dlist_push_tail(&s->batches, &s->open->node);
+		if (!s->busy)
+			dlist_push_tail(&ing->busy, &s->node);
+		s->busy = true;
+	}
+	return s->open;
+}
+
+static int64
+memory_limit(void)
+{
+	return (int64) fl_ingest_memory_kb * 1024;
+}
+
+bool
+fl_ingest_has_room(FlIngest *ing)
+{
+	return ing->charged < memory_limit();
+}
+
+/* An empty queue takes any record that the size limit allows. */
+static bool
+has_room(FlIngest *ing, FlIngestShard *s, int64 size)
+{
+	if (ing->charged > 0 && ing->charged + size > memory_limit())
+		return false;
+	return s->charged == 0 || s->charged + size <= memory_limit() / FL_INGEST_SHARD_PART;
+}
+
+static int64
+record_bytes(const FlIngestRecord *rec)
+{
+	return (int64) (rec->key != NULL ? rec->key_len : 0) +
+		(rec->payload != NULL ? rec->payload_len : 0) +
+		(rec->headers != NULL ? rec->headers_len : 0);
+}
+
+static FlError
+check_record(const FlIngestRecord *rec)
+{
+	int64		limit = rec->max_record_bytes > 0 ? rec->max_record_bytes : (int64) fl_max_record_kb * 1024;
+
+	if (fl_disk_reserve_reached())
+		return FL_ERR_DISK_RESERVE;
+	/* The ring is sized at server start; a limit raised since then does not count beyond it. */
+	limit = Min(limit, (int64) fl_ring_max_body() - FL_BATCH_HEADER_SIZE - RECORD_OVERHEAD - SENDER_OVERHEAD);
+	if (record_bytes(rec) > limit)
+		return FL_ERR_RECORD_TOO_LARGE;
+	return FL_ERR_NONE;
+}
+
+FlError
+fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
+{
+	FlIngestShard *s;
+	FlIngestBatch *b;
+	const uint8 *headers;
+	size_t		headers_len;
+	int			reserved;
+	int64		size;
+	FlError		err;
+	FlResult	res;
+
+	err = check_record(rec);
+	if (err == FL_ERR_NONE)
+		err = fl_ingest_headers(ing, rec, &reserved, &headers, &headers_len);
+	if (err != FL_ERR_NONE)
+		return err;
+	size = record_bytes(rec) + RECORD_OVERHEAD;
+	s = find_shard(ing, rec->stream, choose_shard(ing, rec));
+	if (!has_room(ing, s, size))
+		return FL_ERR_SHARD_BUSY;
+	b = batch_for(ing, s, rec, size);
+	res = fl_ingest_batch_add(ing, b, rec, reserved, headers, headers_len);
+	if (res != FL_OK)
+		return res == FL_TOO_LARGE ? FL_ERR_RECORD_TOO_LARGE : FL_ERR_MALFORMED;
+	fl_ingest_charge(ing, s, b, size);
+	ing->nrecords++;
+	if (b->nrecords >= FL_INGEST_MAX_RECORDS)
+		close_batch(ing, s);
+	return FL_ERR_NONE;
+}
+
+/* ---- handing over -------------------------------------------------------------------- */
+
+static void
+note_owed(FlIngest *ing)
+{
+	uint32		owed = ing->nwaiting > 0 ? 1 : 0;
+
+	if (pg_atomic_read_u32(&fl_shared->doors[ing->door].owed) != owed)
+		pg_atomic_write_u32(&fl_shared->doors[ing->door].owed, owed);
+}
+
+/* False when the ring has no room. */
+static bool
+send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	FlIngestEntry entry;
+
+	if (ing->nsent >= FL_RESULT_SLOTS || ing->sent[ing->next_seq % FL_RESULT_SLOTS] != NULL)
+		return false;
+	fl_ingest_batch_finish(ing, b);
+	memset(&entry, 0, sizeof(entry));
+	entry.seq = ing->next_seq;
+	entry.stream = s->key.stream;
+	entry.shard = s->key.shard;
+	entry.nrecords = b->nrecords;
+	entry.min_created = b->min_created;
+	entry.max_created = b->max_created;
+	entry.shards = b->shards;
+
+	/* From here on whoever waits is owed an answer: the flusher must wake us. */
+	ing->nwaiting += b->nwaiters;
+	note_owed(ing);
+	if (!fl_ring_put(ing->door, &entry, b->body.data, (uint32) b->body.len, &b->ring_end))
+	{
+		ing->nwaiting -= b->nwaiters;
+		note_owed(ing);
+		return false;
+	}
+	b->seq = ing->next_seq++;
+	b->state = FL_BATCH_SENT;
+	ing->sent[b->seq % FL_RESULT_SLOTS] = b;
+	ing->nsent++;
+	s->nunderway++;
+	/* The bytes are in the ring now; what is left to pay for are the waiters. */
+	fl_ingest_charge(ing, s, b, (int64) sizeof(FlWaiter) * b->nwaiters - b->charged);
+	FL_COUNT(FL_C_BATCHES, 1);
+	FL_COUNT(FL_C_RECORDS, b->nrecords);
+	return true;
+}
+
+/* May the open batch go now?  If not, *wait_ms is lowered to when it wants to. */
+static bool
+open_batch_is_due(FlIngestShard *s, TimestampTz now, long *wait_ms)
+{
+	FlIngestBatch *b = s->open;
+	int64		age_ms;
+
+	if (b == NULL || b->nrecords == 0 || s->nunderway > 0)
+		return false;
+	if (b->nwaiters > 0)
+		return true;
+	age_ms = (now - b->since) / 1000;
+	if (age_ms >= fl_linger_ms)
+		return true;
+	if (*wait_ms < 0 || fl_linger_ms - age_ms < *wait_ms)
+		*wait_ms = (long) (fl_linger_ms - age_ms);
+	return false;
+}
+
+/* Hand over what this shard has to give now.  False when the ring is full. */
+static bool
+flush_shard(FlIngest *ing, FlIngestShard *s, TimestampTz now, bool *sent, long *wait_ms)
+{
+	dlist_iter	iter;
+
+	if (open_batch_is_due(s, now, wait_ms))
+		close_batch(ing, s);
+	dlist_foreach(iter, &s->batches)
+	{
+		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
+
+		if (b->state != FL_BATCH_READY)
+			continue;
+		if (s->nunderway >= FL_INGEST_MAX_SENT)
+			break;
+		if (!send_batch(ing, s, b))
+			return false;
+		*sent = true;
+	}
+	return true;
+}
+
+long
+fl_ingest_flush(FlIngest *ing)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		sent = false;
+	long		wait_ms = -1;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &ing->busy)
+	{
+		FlIngestShard *s = dlist_container(FlIngestShard, node, iter.cur);
+
+		if (!flush_shard(ing, s, now, &sent, &wait_ms))
+			break;
+	}
+
+	/*
+	 * Who comes first gets the ring; let it be another shard next time, so
+	 * that a full ring starves nobody.
+	 */
+	if (!dlist_is_empty(&ing->busy))
+		dlist_push_tail(&ing->busy, dlist_pop_head_node(&ing->busy));
+	if (sent)
+		fl_worker_wake(FL_WORKER_APPENDER, 0);
+	return wait_ms;
+}
+
+/* ---- results ---------------------------------------------------------------------------- */
+
+static void
+take_answers(FlIngest *ing)
+{
+	FlIngestResult r;
+
+	while (fl_ring_take_answer(ing->door, &r))
+	{
+		FlIngestBatch **place = &ing->sent[r.seq % FL_RESULT_SLOTS];
+		FlIngestBatch *b = *place;
+
+		/* An answer to a predecessor, or to something already given up. */
+		if (b == NULL || b->seq != r.seq)
+			continue;
+		*place = NULL;
+		ing->nsent--;
+		b->err = (FlError) r.status;
+		b->base_offset = r.base_offset;
+		b->state = b->err == FL_ERR_NONE ? FL_BATCH_WRITTEN : FL_BATCH_FAILED;
+	}
+}
+
+/*
+ * A new appender has thrown away what was in the ring.  Whether the old one had
+ * committed some of it nobody can say, so nobody is told that it is stored:
+ * the devices send again.
+ */
+static void
+fail_dropped(FlIngest *ing, uint64 dropped_below)
+{
+	for (int i = 0; i < FL_RESULT_SLOTS && ing->nsent > 0; i++)
+	{
+		FlIngestBatch *b = ing->sent[i];
+
+		if (b == NULL || b->ring_end > dropped_below)
+			continue;
+		ing->sent[i] = NULL;
+		ing->nsent--;
+		b->state = FL_BATCH_FAILED;
+		b->err = FL_ERR_INTERNAL;
+	}
+}
+
+static int64
+durable_tail(const FlIngestShard *s, bool *gone)
+{
+	FlShard    *shard = fl_shard_find(s->key.stream, s->key.shard);
+
+	*gone = shard == NULL;
+	return shard != NULL ? fl_shard_durable_tail(shard) : 0;
+}
+
+/*
+ * The only place that tells anybody that a record is stored.  The batch has
+ * been taken off its queue: `done` may add records.
+ */
+static int
+release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	int			n = b->nwaiters;
+
+	s->nunderway--;
+	ing->nrecords -= b->nrecords;
+	ing->nwaiting -= n;
+	fl_ingest_charge(ing, s, b, -b->charged);
+	for (int i = 0; i < n; i++)
+	{
+		FlWaiter   *w = &b->waiters[i];
+
+		ing->done(ing->arg, w->conn_id, w->cookie, b->err, s->key.stream, s->key.shard,
+				  b->err == FL_ERR_NONE ? b->base_offset + w->index : -1);
+	}
+	fl_ingest_batch_free(ing, b);
+	return n;
+}
+
+/* Is the fate of the batch at the front of the queue known? */
+static bool
+batch_is_over(FlIngestShard *s, FlIngestBatch *b)
+{
+	bool		gone;
+
+	switch (b->state)
+	{
+		case FL_BATCH_OPEN:
+		case FL_BATCH_READY:
+		case FL_BATCH_SENT:
+			return false;
+		case FL_BATCH_FAILED:
+			return true;
+		case FL_BATCH_WRITTEN:
+			break;
+	}
+	if (b->nwaiters == 0)
+		return true;
+	if (durable_tail(s, &gone) >= b->base_offset + b->nrecords)
+		return true;
+	if (!gone)
+		return false;
+	/* The stream was dropped between commit and flush. */
+	b->err = FL_ERR_NO_STREAM;
+	return true;
+}
+
+static int
+release_shard(FlIngest *ing, FlIngestShard *s)
+{
+	int			calls = 0;
+
+	while (!dlist_is_empty(&s->batches))
+	{
+		FlIngestBatch *b = dlist_head_element(FlIngestBatch, node, &s->batches);
+
+		if (!batch_is_over(s, b))
+			break;
+		if (b->nwaiters > 0)
+			FL_STOP_POINT("door_before_ack");
+		dlist_delete(&b->node);
+		calls += release_batch(ing, s, b);
+	}
+	return calls;
+}
+
+int
+fl_ingest_poll(FlIngest *ing)
+{
+	uint64		dropped_below;
+	uint64		generation = fl_ring_appender_generation(ing->door, &dropped_below);
+	dlist_mutable_iter iter;
+	int			calls = 0;
+
+	take_answers(ing);
+	if (generation != ing->appender_generation)
+	{
+		ing->appender_generation = generation;
+		fail_dropped(ing, dropped_below);
+	}
+	dlist_foreach_modify(iter, &ing->busy)
+	{
+		FlIngestShard *s = dlist_container(FlIngestShard, node, iter.cur);
+
+		calls += release_shard(ing, s);
+		if (dlist_is_empty(&s->batches))
+		{
+			dlist_delete(&s->node);
+			s->busy = false;
+		}
+	}
+	note_owed(ing);
+	return calls;
+}
+
+int64
+fl_ingest_outstanding(FlIngest *ing)
+{
+	return ing->nrecords;
+}

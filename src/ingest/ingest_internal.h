@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * ingest_internal.h
+ *		Batches and queues of a front door, shared by the files of src/ingest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_INGEST_INTERNAL_H
+#define FLEETLOG_INGEST_INTERNAL_H
+
+#include "lib/ilist.h"
+#include "utils/hsearch.h"
+
+#include "fleetlog/ingest.h"
+#include "fleetlog/record_batch.h"
+
+/* A batch is closed when it has so many records or would have more raw bytes. */
+#define FL_INGEST_MAX_RECORDS	1000
+#define FL_INGEST_MAX_RAW		(256 * 1024)
+
+/* Full batches of one shard that may be with the appender at the same time. */
+#define FL_INGEST_MAX_SENT		4
+
+/* One shard may use this part of fleetlog.ingest_memory, so that a held one stops no other. */
+#define FL_INGEST_SHARD_PART	4
+
+/* Batches, with their buffers, that are kept for use again. */
+#define FL_INGEST_KEEP			8
+
+typedef enum FlBatchState
+{
+	FL_BATCH_OPEN,				/* takes records */
+	FL_BATCH_READY,				/* closed, not handed over yet */
+	FL_BATCH_SENT,				/* in the ring or with the appender */
+	FL_BATCH_WRITTEN,			/* committed at base_offset, maybe not durable */
+	FL_BATCH_FAILED				/* err says why */
+} FlBatchState;
+
+/* Somebody who waits for a record. */
+typedef struct FlWaiter
+{
+	uint64		conn_id;
+	uint64		cookie;
+	int32		index;			/* of the record in its batch */
+} FlWaiter;
+
+typedef struct FlIngestBatch
+{
+	dlist_node	node;			/* in the shard's queue, oldest first */
+	FlBatchState state;
+	FlBatchBuilder builder;
+	FlBuf		body;			/* finished batch, until it is in the ring */
+	bool		finished;
+	int			codec;
+	int32		shards;
+	int32		nrecords;
+	int64		min_created;
+	int64		max_created;
+	TimestampTz since;			/* first record */
+	FlWaiter   *waiters;
+	int			nwaiters;
+	int			waiters_cap;
+	uint64		seq;
+	uint64		ring_end;
+	int64		base_offset;
+	FlError		err;
+	int64		charged;		/* bytes counted against the limits */
+} FlIngestBatch;
+
+typedef struct FlIngestShardKey
+{
+	Oid			stream;
+	int32		shard;
+} FlIngestShardKey;
+
+typedef struct FlIngestShard
+{
+	FlIngestShardKey key;		/* hash key: must come first */
+	dlist_node	node;			/* in the list of busy shards, while it has batches */
+	dlist_head	batches;		/* of any state, in the order of their records */
+	FlIngestBatch *open;		/* the last one, when it is open */
+	int			nunderway;		/* sent, or written and waited for */
+	int64		charged;
+	bool		busy;
+} FlIngestShard;
+
+/* Round robin for records without a shard key. */
+typedef struct FlIngestTurn
+{
+	Oid			stream;			/* hash key: must come first */
+	int32		shard;
+} FlIngestTurn;
+
+struct FlIngest
+{
+	MemoryContext mcxt;
+	int			door;
+	FlIngestDone done;
+	void	   *arg;
+	FlAllocator alloc;
+	FlCompressor *compressor;
+	HTAB	   *shards;			/* FlIngestShard */
+	HTAB	   *turns;			/* FlIngestTurn */
+	dlist_head	busy;			/* FlIngestShard with batches */
+	FlIngestBatch **sent;		/* by seq modulo FL_RESULT_SLOTS, until answered */
+	uint64		next_seq;
+	uint64		appender_generation;
+	int			nsent;			/* not answered */
+	int64		charged;		/* bytes */
+	int64		nrecords;		/* queued or under way */
+	int64		nwaiting;		/* records somebody waits for, of batches handed over */
+	FlIngestBatch *kept[FL_INGEST_KEEP];
+	int			nkept;
+	FlBuf		headers;		/* scratch: headers with the sender in front */
+};
+
+/* ---- batch.c --------------------------------------------------------------- */
+
+extern FlIngestBatch *fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec);
+extern void fl_ingest_batch_free(FlIngest *ing, FlIngestBatch *batch);
+
+/*
+ * Add a record with its complete headers.  FL_TOO_LARGE: it does not fit.  The
+ * bytes that the batch has grown by are charged by the caller.
+ */
+extern FlResult fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *rec,
+									int reserved, const uint8 *headers, size_t headers_len);
+
+/* Compress; afterwards batch->body is what goes into the ring. */
+extern void fl_ingest_batch_finish(FlIngest *ing, FlIngestBatch *batch);
+
+/*
+ * The record's headers with the authenticated sender in front, as reserved
+ * headers; *headers may point into ing->headers or be the record's own.
+ */
+extern FlError fl_ingest_headers(FlIngest *ing, const FlIngestRecord *rec, int *reserved,
+								 const uint8 **headers, size_t *headers_len);
+
+extern void fl_ingest_charge(FlIngest *ing, FlIngestShard *shard, FlIngestBatch *batch, int64 bytes);
+
+#endif							/* FLEETLOG_INGEST_INTERNAL_H */
