@@ -136,6 +136,9 @@ extern void fl_change_note_credential(int64 credential);
 extern void fl_change_note_device(const char *tenant, const char *device);
 extern void fl_change_note_everybody(void);
 
+/* At commit: the shared entries of this stream's shards are of no use any more. */
+extern void fl_change_note_dropped_stream(Oid stream);
+
 /* At commit: what a bare user name means may have changed. */
 extern void fl_change_note_names(void);
 

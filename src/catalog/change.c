@@ -31,8 +31,10 @@
 #include "catalog/dependency.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -54,6 +56,12 @@ typedef struct PendingRevocation
 	FlRevocation rev;
 } PendingRevocation;
 
+typedef struct DroppedStream
+{
+	SubTransactionId subid;
+	Oid			stream;
+} DroppedStream;
+
 /* Everything below lives until the end of the top transaction. */
 static bool pending_catalog = false;
 static bool pending_names = false;
@@ -61,6 +69,14 @@ static bool pending_everybody = false;
 static PendingRevocation *pending = NULL;
 static int	n_pending = 0;
 static int	pending_cap = 0;
+static List *dropped_streams = NIL; /* of DroppedStream */
+
+/*
+ * Whether this is the database that the workers serve: revocations elsewhere
+ * concern nobody who is connected.  Looked up when news is noted, since nothing
+ * may be looked up at commit.
+ */
+static bool is_served = false;
 
 /* Beyond this many, one "everybody, look again" is cheaper for all. */
 #define MAX_PENDING		(FL_AUTH_REVOCATIONS / 2)
@@ -71,6 +87,15 @@ forget_pending(void)
 	pending_catalog = pending_names = pending_everybody = false;
 	pending = NULL;				/* was in TopTransactionContext */
 	n_pending = pending_cap = 0;
+	dropped_streams = NIL;
+}
+
+static void
+look_whether_served(void)
+{
+	char	   *name = get_database_name(MyDatabaseId);
+
+	is_served = name != NULL && fl_database != NULL && strcmp(name, fl_database) == 0;
 }
 
 static void
@@ -84,10 +109,16 @@ wake_front_doors(void)
 static void
 post_news(void)
 {
+	ListCell   *lc;
+
 	if (fl_shared == NULL)
 		return;
+	foreach(lc, dropped_streams)
+		fl_shard_forget(((DroppedStream *) lfirst(lc))->stream);
 	if (pending_names)
 		fl_auth_names_changed();
+	if (!is_served)
+		return;
 	if (n_pending > 0 || pending_everybody)
 	{
 		FlRevocation revs[MAX_PENDING];
@@ -110,7 +141,7 @@ change_xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (pending_catalog || pending_names || pending_everybody || n_pending > 0)
+			if (pending_catalog || pending_names || pending_everybody || n_pending > 0 || dropped_streams != NIL)
 				post_news();
 			forget_pending();
 			break;
@@ -131,27 +162,46 @@ change_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/* A savepoint is released: what it noted belongs to the level above. */
+static void
+inherit_pending(SubTransactionId from, SubTransactionId to)
+{
+	ListCell   *lc;
+
+	for (int i = 0; i < n_pending; i++)
+		if (pending[i].subid == from)
+			pending[i].subid = to;
+	foreach(lc, dropped_streams)
+		if (((DroppedStream *) lfirst(lc))->subid == from)
+			((DroppedStream *) lfirst(lc))->subid = to;
+}
+
+/* A savepoint is rolled back: what it noted has not happened. */
+static void
+drop_pending(SubTransactionId subid)
+{
+	ListCell   *lc;
+	int			keep = 0;
+
+	for (int i = 0; i < n_pending; i++)
+		if (pending[i].subid != subid)
+			pending[keep++] = pending[i];
+	n_pending = keep;
+	foreach(lc, dropped_streams)
+		if (((DroppedStream *) lfirst(lc))->subid == subid)
+			dropped_streams = foreach_delete_current(dropped_streams, lc);
+}
+
 static void
 change_subxact_callback(SubXactEvent event, SubTransactionId mysubid,
 						SubTransactionId parent, void *arg)
 {
-	if (n_pending == 0)
+	if (n_pending == 0 && dropped_streams == NIL)
 		return;
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
-	{
-		for (int i = 0; i < n_pending; i++)
-			if (pending[i].subid == mysubid)
-				pending[i].subid = parent;
-	}
+		inherit_pending(mysubid, parent);
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		int			keep = 0;
-
-		for (int i = 0; i < n_pending; i++)
-			if (pending[i].subid != mysubid)
-				pending[keep++] = pending[i];
-		n_pending = keep;
-	}
+		drop_pending(mysubid);
 }
 
 void
@@ -165,6 +215,19 @@ void
 fl_change_note_catalog(void)
 {
 	pending_catalog = true;
+	look_whether_served();
+}
+
+void
+fl_change_note_dropped_stream(Oid stream)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	DroppedStream *d = palloc(sizeof(*d));
+
+	d->subid = GetCurrentSubTransactionId();
+	d->stream = stream;
+	dropped_streams = lappend(dropped_streams, d);
+	MemoryContextSwitchTo(old);
 }
 
 void
@@ -177,11 +240,13 @@ void
 fl_change_note_everybody(void)
 {
 	pending_everybody = true;
+	look_whether_served();
 }
 
 static void
 note_revocation(int64 credential, uint64 device_hash)
 {
+	look_whether_served();
 	if (n_pending >= MAX_PENDING)
 	{
 		pending_everybody = true;

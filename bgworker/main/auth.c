@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * auth.c
+ *		The authentication worker: verifies passwords for the front doors.
+ *
+ * A check costs about a millisecond (PBKDF2 with 4096 rounds), so that one
+ * process makes about a thousand a second; pairs that were verified before
+ * never come here (auth_shmem.c).
+ *
+ *		front door --request--> [shared table] --> this worker
+ *		front door <--answer--- [shared table] <--   SCRAM verifier of the device
+ *
+ * What an attacker may learn: nothing but "no".  Unknown, revoked and
+ * ambiguous names cost the same hash as a wrong password, against a verifier
+ * that nobody has the password of.  Digests are compared in constant time by
+ * the server's own function.  No password and no verifier is ever logged, and
+ * user names are cleaned of control characters before they are.
+ *
+ * Role logins are refused until roles are known at the doors.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "common/base64.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "../../src/catalog/auth_internal.h"
+#include "../../src/catalog/scram.h"
+#include "fleetlog/worker.h"
+
+PGDLLEXPORT void fl_main_auth(Datum arg);
+
+/* More valid passwords than this a device does not have. */
+#define MAX_VERIFIERS	4
+
+#define LOG_INTERVAL_MS 1000	/* at most one line so often */
+
+/* Verifier of a password that nobody knows, for names that have none. */
+static char *dummy_verifier = NULL;
+
+static void
+make_dummy_verifier(void)
+{
+	uint8		secret[32];
+	char		text_form[64];
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	int			len;
+
+	if (!pg_strong_random(secret, sizeof(secret)))
+		elog(ERROR, "could not generate a random password");
+	len = pg_b64_encode((char *) secret, sizeof(secret), text_form, sizeof(text_form) - 1);
+	if (len < 0)
+		elog(ERROR, "could not encode a random password");
+	text_form[len] = '\0';
+	dummy_verifier = pg_be_scram_build_secret(text_form);
+	explicit_bzero(secret, sizeof(secret));
+	explicit_bzero(text_form, sizeof(text_form));
+	MemoryContextSwitchTo(old);
+}
+
+/* One line a second at most; those left out are counted in the next. */
+static void
+log_refusal(const char *user, const char *reason)
+{
+	static TimestampTz last = 0;
+	static int64 left_out = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	char	   *clean = pstrdup(user);
+
+	if (!TimestampDifferenceExceeds(last, now, LOG_INTERVAL_MS))
+	{
+		left_out++;
+		return;
+	}
+	for (char *p = clean; *p != '\0'; p++)
+		if ((unsigned char) *p < 0x20 || *p == 0x7f)
+			*p = '?';
+	if (left_out > 0)
+		ereport(LOG,
+				(errmsg("login refused for user name \"%s\": %s; " INT64_FORMAT " more refusals since the last line",
+						clean, reason, left_out)));
+	else
+		ereport(LOG,
+				(errmsg("login refused for user name \"%s\": %s", clean, reason)));
+	last = now;
+	left_out = 0;
+}
+
+static bool
+is_login_role(const char *name)
+{
+	HeapTuple	tuple;
+	bool		result;
+
+	if (strlen(name) >= NAMEDATALEN)
+		return false;
+	tuple = SearchSysCache1(AUTHNAME, CStringGetDatum(name));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	result = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * Whom does the user name mean (API.md, Identity)?  NULL: the device in *id;
+ * else why nobody.
+ */
+static const char *
+resolve_user(const char *user, FlIdentity *id)
+{
+	bool		bare = strchr(user, '/') == NULL;
+	FlDeviceFound found = fl_device_find(user, id);
+
+	if (bare && is_login_role(user))
+		return found == FL_DEVICE_NONE ? "roles cannot log in at the MQTT door yet" :
+			"it is both a device and a login role; use tenant/device as the user name";
+	switch (found)
+	{
+		case FL_DEVICE_ONE:
+			return NULL;
+		case FL_DEVICE_REVOKED:
+			return "the device is revoked";
+		case FL_DEVICE_AMBIGUOUS:
+			return "more than one tenant has such a device; use tenant/device as the user name";
+		case FL_DEVICE_NONE:
+			break;
+	}
+	return "there is no such device";
+}
+
+/* NULL: verified, and id->credential is set; else why not. */
+static const char *
+verify(const FlAuthWork *work, FlIdentity *id)
+{
+	const char *problem = resolve_user(work->user, id);
+	FlVerifier	verifiers[MAX_VERIFIERS];
+	int			n = problem == NULL ? fl_device_verifiers(id, verifiers, MAX_VERIFIERS) : 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (scram_verify_plain_password(work->user, work->password, verifiers[i].verifier))
+		{
+			id->credential = verifiers[i].credential;
+			return NULL;
+		}
+	}
+	if (n == 0)
+		(void) scram_verify_plain_password(work->user, work->password, dummy_verifier);
+	if (problem != NULL)
+		return problem;
+	return n == 0 ? "the device has no password" : "wrong password";
+}
+
+/* One check, in a transaction of its own.  An error of ours is no verdict on the device. */
+static void
+check_one(FlAuthWork *work, MemoryContext cxt)
+{
+	FlIdentity	id;
+	volatile FlAuthOutcome outcome = FL_AUTH_OUTCOME_UNAVAILABLE;
+
+	memset(&id, 0, sizeof(id));
+	PG_TRY();
+	{
+		const char *problem;
+
+		StartTransactionCommand();
+		MemoryContextSwitchTo(cxt);
+		problem = verify(work, &id);
+		if (problem != NULL)
+			log_refusal(work->user, problem);
+		outcome = problem == NULL ? FL_AUTH_OUTCOME_ACCEPTED : FL_AUTH_OUTCOME_BAD;
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		outcome = FL_AUTH_OUTCOME_UNAVAILABLE;
+		FL_COUNT(FL_C_ERRORS, 1);
+	}
+	PG_END_TRY();
+	fl_auth_finish(work, outcome, &id);
+	FL_COUNT(FL_C_TURNS, 1);
+	if (outcome == FL_AUTH_OUTCOME_BAD)
+		FL_COUNT(FL_C_REFUSED_CONNECTS, 1);
+	MemoryContextSwitchTo(TopMemoryContext);
+	MemoryContextReset(cxt);
+}
+
+void
+fl_main_auth(Datum arg)
+{
+	MemoryContext cxt;
+	FlAuthWork	work;
+
+	fl_worker_begin(FL_WORKER_AUTH, 0, true);
+	cxt = AllocSetContextCreate(TopMemoryContext, "fleetlog authentication", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(TopMemoryContext);
+	make_dummy_verifier();
+	fl_auth_recover();
+	while (!fl_worker_should_stop())
+	{
+		fl_worker_turn();
+		if (fl_auth_take(&work))
+			check_one(&work, cxt);
+		else
+			fl_worker_wait(-1);
+	}
+	explicit_bzero(&work, sizeof(work));
+	proc_exit(0);
+}

@@ -1,0 +1,62 @@
+/*-------------------------------------------------------------------------
+ *
+ * auth_internal.h
+ *		What the authentication worker (bgworker/main/auth.c) and the shared
+ *		state behind fleetlog/auth.h (src/catalog/auth_shmem.c) share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FL_AUTH_INTERNAL_H
+#define FL_AUTH_INTERNAL_H
+
+#include "fleetlog/auth.h"
+
+#define FL_AUTH_MAC_LEN		32	/* HMAC-SHA-256 */
+
+/* One check to be made, in the worker's own memory. */
+typedef struct FlAuthWork
+{
+	int			slot;			/* in the shared table */
+	uint64		revocations;	/* revocations known before the check began */
+	uint64		names_epoch;	/* likewise for the meaning of bare names */
+	size_t		user_len;
+	size_t		password_len;
+	char		user[FL_AUTH_USER_MAX + 1];	/* NUL-terminated */
+	char		password[FL_AUTH_PASSWORD_MAX + 1];
+} FlAuthWork;
+
+/* The oldest check that waits; false: none.  The shared copy of the password is wiped. */
+extern bool fl_auth_take(FlAuthWork *work);
+
+/*
+ * The answer.  An accepted pair is remembered unless something was revoked
+ * meanwhile.  Wipes the password in *work.
+ */
+extern void fl_auth_finish(FlAuthWork *work, FlAuthOutcome outcome, const FlIdentity *identity);
+
+/* A new worker: checks that its predecessor had begun are answered "unavailable". */
+extern void fl_auth_recover(void);
+
+/* ---- credential.c: devices and credentials, looked up one by one ---- */
+
+typedef enum FlDeviceFound
+{
+	FL_DEVICE_NONE,
+	FL_DEVICE_ONE,
+	FL_DEVICE_REVOKED,
+	FL_DEVICE_AMBIGUOUS			/* a bare id that two tenants have */
+} FlDeviceFound;
+
+/* In a transaction.  `user` is tenant/device or a bare id; fills tenant and device. */
+extern FlDeviceFound fl_device_find(const char *user, FlIdentity *id);
+
+typedef struct FlVerifier
+{
+	int64		credential;
+	char	   *verifier;
+} FlVerifier;
+
+/* In a transaction.  The device's valid password verifiers, at most `max`. */
+extern int	fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max);
+
+#endif							/* FL_AUTH_INTERNAL_H */

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * credential.c
+ *		Looking up one device and its credentials.
+ *
+ * There may be millions of devices, so they are not part of the catalog
+ * snapshot (cache.c): each login costs two index lookups here, in the
+ * authentication worker.  Tables are read directly, since the workers' role
+ * has no right on them, and must not have one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+#include "auth_internal.h"
+#include "catalog_internal.h"
+
+/* An equality key on a text column, with the column's own collation as its index has it. */
+static void
+text_key(ScanKey key, Relation rel, AttrNumber attnum, const char *value)
+{
+	ScanKeyInit(key, attnum, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(value));
+	key->sk_collation = TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attcollation;
+}
+
+static bool
+is_null(HeapTuple tuple, int attnum, TupleDesc desc)
+{
+	bool		isnull;
+
+	(void) heap_getattr(tuple, attnum, desc, &isnull);
+	return isnull;
+}
+
+FlDeviceFound
+fl_device_find(const char *user, FlIdentity *id)
+{
+	const char *slash = strchr(user, '/');
+	Relation	rel = fl_config_open(FL_TABLE_DEVICE);
+	TupleDesc	desc;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	FlDeviceFound found = FL_DEVICE_NONE;
+
+	if (rel == NULL)
+		return FL_DEVICE_NONE;
+	desc = RelationGetDescr(rel);
+	if (slash != NULL)
+	{
+		text_key(&keys[0], rel, FL_DEVICE_TENANT, pnstrdup(user, slash - user));
+		text_key(&keys[1], rel, FL_DEVICE_ID, slash + 1);
+		scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_DEVICE), true, NULL, 2, keys);
+	}
+	else
+	{
+		text_key(&keys[0], rel, FL_DEVICE_ID, user);
+		scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_DEVICE_ID), true, NULL, 1, keys);
+	}
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (found != FL_DEVICE_NONE)
+		{
+			found = FL_DEVICE_AMBIGUOUS;
+			break;
+		}
+		found = is_null(tuple, FL_DEVICE_REVOKED_AT, desc) ? FL_DEVICE_ONE : FL_DEVICE_REVOKED;
+		memset(id, 0, sizeof(*id));
+		id->kind = FL_IDENTITY_DEVICE;
+		strlcpy(id->tenant, fl_config_text(tuple, FL_DEVICE_TENANT, desc), sizeof(id->tenant));
+		strlcpy(id->device, fl_config_text(tuple, FL_DEVICE_ID, desc), sizeof(id->device));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+int
+fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max)
+{
+	Relation	rel = fl_config_open(FL_TABLE_CREDENTIAL);
+	TupleDesc	desc;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	if (rel == NULL)
+		return 0;
+	desc = RelationGetDescr(rel);
+	text_key(&keys[0], rel, FL_CREDENTIAL_TENANT, id->tenant);
+	text_key(&keys[1], rel, FL_CREDENTIAL_DEVICE, id->device);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_CREDENTIAL_DEVICE), true, NULL, 2, keys);
+	while (n < max && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (!is_null(tuple, FL_CREDENTIAL_REVOKED_AT, desc) ||
+			strcmp(fl_config_text(tuple, FL_CREDENTIAL_KIND, desc), "password") != 0)
+			continue;
+		out[n].credential = fl_config_int(tuple, FL_CREDENTIAL_ID, desc, true);
+		out[n].verifier = fl_config_text(tuple, FL_CREDENTIAL_VERIFIER, desc);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return n;
+}
+
+bool
+fl_auth_still_valid(const FlIdentity *id)
+{
+	char	   *user;
+	FlIdentity	now;
+	Relation	rel;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		valid;
+
+	if (id->kind != FL_IDENTITY_DEVICE)
+		return true;
+	user = psprintf("%s/%s", id->tenant, id->device);
+	if (fl_device_find(user, &now) != FL_DEVICE_ONE || (rel = fl_config_open(FL_TABLE_CREDENTIAL)) == NULL)
+		return false;
+	ScanKeyInit(&key, FL_CREDENTIAL_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id->credential));
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_CREDENTIAL), true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	valid = HeapTupleIsValid(tuple) && is_null(tuple, FL_CREDENTIAL_REVOKED_AT, RelationGetDescr(rel));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return valid;
+}
