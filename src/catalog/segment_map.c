@@ -27,6 +27,8 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -461,4 +463,35 @@ fl_segment_find(Oid stream, int32 shard, int64 offset, FlSegment *out)
 		return false;
 	*out = segs[low - 1];
 	return true;
+}
+
+/* ---- SQL ---------------------------------------------------------------------------------- */
+
+PG_FUNCTION_INFO_V1(fl_sql_segments);
+
+/* Rows of fleetlog._segments: names and bounds only, which everybody may know of any table. */
+Datum
+fl_sql_segments(PG_FUNCTION_ARGS)
+{
+	Oid			stream = PG_GETARG_OID(0);
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const FlStreamInfo *s = fl_stream_lookup(stream);
+	int32		shards = s != NULL ? s->shards : 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int32 shard = 0; shard < shards; shard++)
+	{
+		int			n;
+		const FlSegment *segs = fl_segment_list(stream, shard, &n);
+
+		for (int i = 0; i < n; i++)
+		{
+			Datum		values[4] = {Int32GetDatum(shard), ObjectIdGetDatum(segs[i].leaf),
+			Int64GetDatum(segs[i].lower), Int64GetDatum(segs[i].upper)};
+			bool		nulls[4] = {false};
+
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+	}
+	return (Datum) 0;
 }
