@@ -84,6 +84,13 @@ typedef RelFileNode FlRelFile;
 #define FL_CHANGE_FILE(change)			((change)->data.tp.relnode)
 #endif
 
+/* Set-returning functions that fill a tuplestore: another name since 16 (and 15.3). */
+#if PG_VERSION_NUM >= 150002
+#define FL_INIT_MATERIALIZED_SRF(fcinfo) InitMaterializedSRF((fcinfo), 0)
+#else
+#define FL_INIT_MATERIALIZED_SRF(fcinfo) SetSingleFuncCall((fcinfo), 0)
+#endif
+
 /* Ownership: one function for all objects since 16. */
 #if PG_VERSION_NUM >= 160000
 #define FL_OWNS_TABLE(relid, role)	object_ownercheck(RelationRelationId, (relid), (role))

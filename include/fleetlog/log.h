@@ -163,6 +163,13 @@ extern int64 fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at);
 /* Wait until all that a snapshot can see of the streams is flushed (L5). */
 extern void fl_read_barrier(void);
 
+/* Codec contexts and a palloc based allocator of this process, for whoever builds batches. */
+extern FlCompressor *fl_server_compressor(void);
+extern const FlAllocator *fl_server_allocator(void);
+
+/* Largest record batch that anybody may build or send (bytes, header included). */
+#define FL_MAX_RECORD_BATCH		(128 * 1024 * 1024)
+
 /* Called from _PG_init. */
 extern void fl_log_init(void);
 extern void fl_xact_init(void);

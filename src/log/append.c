@@ -375,7 +375,7 @@ append_split(FlShard *shard, FlAppend *batch, int32 first)
 
 	fl_buf_init(&a, &fl_palloc_allocator, FL_MAX_BATCH_BYTES);
 	fl_buf_init(&b, &fl_palloc_allocator, FL_MAX_BATCH_BYTES);
-	res = fl_batch_split(batch->body, batch->body_len, fl_process_compressor(),
+	res = fl_batch_split(batch->body, batch->body_len, fl_server_compressor(),
 						 FL_MAX_BATCH_BYTES, first, &a, &b);
 	if (res != FL_OK)
 		ereport(ERROR,

@@ -48,8 +48,14 @@ palloc_free(void *ctx, void *ptr)
 
 const FlAllocator fl_palloc_allocator = {palloc_realloc, palloc_free, NULL};
 
+const FlAllocator *
+fl_server_allocator(void)
+{
+	return &fl_palloc_allocator;
+}
+
 FlCompressor *
-fl_process_compressor(void)
+fl_server_compressor(void)
 {
 	static FlCompressor *compressor = NULL;
 
@@ -191,7 +197,7 @@ inflate(FlBatch *batch)
 						  psprintf("checksum of the batch at offsets " INT64_FORMAT " to " INT64_FORMAT,
 								   batch->info.base_offset,
 								   batch->info.base_offset + batch->info.last_offset_delta));
-	res = fl_batch_inflate(&batch->info, body, len, fl_process_compressor(),
+	res = fl_batch_inflate(&batch->info, body, len, fl_server_compressor(),
 						   FL_MAX_BATCH_BYTES, &batch->raw, &batch->records, &batch->records_len);
 	if (res != FL_OK)
 		fl_report_corrupt(batch->rel, batch->block, res,

@@ -207,7 +207,7 @@ queue_batch(RowSink *sink, const uint8 *bytes, uint32 length)
 								&tenant, &tenant_len, &device, &device_len);
 	fl_buf_init(&raw, &fl_palloc_allocator, FL_MAX_BATCH_BYTES);
 	if (fl_batch_inflate(&info, body, length - FL_HEAD_SIZE - head.sender_len,
-						 fl_process_compressor(), FL_MAX_BATCH_BYTES, &raw,
+						 fl_server_compressor(), FL_MAX_BATCH_BYTES, &raw,
 						 &records, &records_len) != FL_OK)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 						errmsg("batch at offset " INT64_FORMAT " in WAL cannot be inflated",

@@ -233,6 +233,8 @@ find_growable(const uint8 *page, const FlPageInfo *info, CommandId cid, Timestam
 	FlBatchHead h;
 	bool		any = false;
 
+	memset(head, 0, sizeof(*head));
+	*at = 0;
 	while (fl_page_next_batch(page, info, &pos, &here, &h) == FL_OK)
 	{
 		any = true;
@@ -358,7 +360,7 @@ builder_write(Relation rel, Target *t, FlBatchBuilder *b, FlAppend *a, CommandId
 	uint16		item;
 
 	fl_buf_init(&out, &fl_palloc_allocator, FL_MAX_BATCH_BYTES);
-	if (fl_batch_builder_finish(b, t->codec, fl_process_compressor(), &out) != FL_OK)
+	if (fl_batch_builder_finish(b, t->codec, fl_server_compressor(), &out) != FL_OK)
 		elog(ERROR, "record batch cannot be finished");
 	a->body = out.data;
 	a->body_len = (uint32) out.len;

@@ -192,9 +192,6 @@ extern const FlAllocator fl_palloc_allocator;
 /* Split a record of a batch into columns (shared by scan, reader and decoding). */
 extern void fl_record_split(const FlRecord *rec, bool foreign, FlLogRecord *out);
 
-/* The codec contexts of this process. */
-extern FlCompressor *fl_process_compressor(void);
-
 static inline int64
 fl_batch_base(const FlBatch *batch)
 {

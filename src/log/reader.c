@@ -258,7 +258,7 @@ fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch)
 	dec->batch = *batch;
 	res = fl_batch_decode_header(batch->body, batch->body_len, &dec->info);
 	if (res == FL_OK)
-		res = fl_batch_inflate(&dec->info, batch->body, batch->body_len, fl_process_compressor(),
+		res = fl_batch_inflate(&dec->info, batch->body, batch->body_len, fl_server_compressor(),
 							   FL_MAX_BATCH_BYTES, &dec->raw, &records, &len);
 	if (res != FL_OK)
 		ereport(ERROR,

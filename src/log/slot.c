@@ -68,7 +68,7 @@ slot_release(TupleTableSlot *slot)
 }
 
 static void
-slot_getsomeattrs(TupleTableSlot *slot, int natts)
+fl_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
 	FlSlot	   *s = (FlSlot *) slot;
 	FlLogRecord rec;
@@ -93,7 +93,7 @@ slot_getsomeattrs(TupleTableSlot *slot, int natts)
 }
 
 static Datum
-slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
+fl_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 {
 	FlSlot	   *s = (FlSlot *) slot;
 
@@ -239,8 +239,8 @@ const TupleTableSlotOps fl_slot_ops = {
 	.init = slot_init,
 	.release = slot_release,
 	.clear = slot_clear,
-	.getsomeattrs = slot_getsomeattrs,
-	.getsysattr = slot_getsysattr,
+	.getsomeattrs = fl_slot_getsomeattrs,
+	.getsysattr = fl_slot_getsysattr,
 #if PG_VERSION_NUM >= 170000
 	.is_current_xact_tuple = slot_is_current_xact_tuple,
 #endif

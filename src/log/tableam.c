@@ -123,7 +123,7 @@ am_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 
 static void
 am_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-					  BulkInsertState bistate, uint32 token)
+					  struct BulkInsertStateData *bistate, uint32 token)
 {
 	refuse("INSERT ... ON CONFLICT is", "Use the idempotent form of fleetlog.append() (producer_id, sequence).");
 }

@@ -22,6 +22,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "storage/procarray.h"
+#include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
 #include "log_private.h"

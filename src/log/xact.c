@@ -277,13 +277,9 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top, void *
 			SyncRepWaitForLSN(XactLastCommitEnd, true);
 	}
 	n_held = 0;
+	/* A worker that had to leave one of these shards aside may go on. */
 	if (fl_my_slot == NULL)
-	{
-		/* Without a flusher somebody has to make the tail known. */
-		fl_flush_published();
-		/* A worker that had to leave one of these shards aside may go on. */
 		fl_worker_wake(FL_WORKER_APPENDER, 0);
-	}
 }
 
 void

@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * config.h
+ *		Statements that the extension runs in its own tables on behalf of callers
+ *		who need no right on them.  Implemented in src/catalog.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_CONFIG_H
+#define FLEETLOG_CONFIG_H
+
+/*
+ * Run a statement as the owner of the extension: for writes that the caller
+ * was found to be entitled to.  search_path is pg_catalog while it runs.
+ * Returns the number of rows.
+ */
+extern uint64 fl_config_execute(const char *sql, int nargs, Oid *types, Datum *values, const bool *nulls);
+
+/* A single int8 result of a query run likewise; isnull when no row. */
+extern int64 fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *values, bool *isnull);
+
+#endif							/* FLEETLOG_CONFIG_H */

@@ -1,0 +1,48 @@
+-- Writing to and reading from streams by position.
+
+-- What idempotent producers have written last (L9): a row per shard and producer, written with the record it speaks of.
+CREATE TABLE fleetlog.producer_config (
+	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	shard int NOT NULL,
+	producer_id bigint NOT NULL,
+	epoch int NOT NULL,
+	sequences bigint[] NOT NULL,
+	offsets bigint[] NOT NULL,
+	PRIMARY KEY (stream, shard, producer_id)
+);
+COMMENT ON TABLE fleetlog.producer_config IS 'last sequences of idempotent producers and the offsets of their records, newest last';
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.producer_config', '');
+REVOKE ALL ON fleetlog.producer_config FROM PUBLIC;
+
+CREATE FUNCTION fleetlog.append(
+	stream regclass, key text, payload bytea, headers fleetlog.headers = NULL, shard int = NULL,
+	created timestamptz = NULL, producer_id bigint = NULL, producer_epoch int = NULL, sequence bigint = NULL,
+	device text = NULL, tenant text = NULL) RETURNS fleetlog.log_position
+	AS 'MODULE_PATHNAME', 'fl_sql_append' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.append(regclass, text, bytea, fleetlog.headers, int, timestamptz, bigint, int, bigint, text, text)
+	IS 'append a record to a stream and return its position; the shard is held until commit';
+
+CREATE FUNCTION fleetlog.publish(
+	topic text, payload bytea, headers fleetlog.headers = NULL, retain bool = false, qos int = 1) RETURNS void
+	AS 'MODULE_PATHNAME', 'fl_sql_publish' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.publish(text, bytea, fleetlog.headers, bool, int)
+	IS 'publish a message through the mount of its topic; written when the transaction commits';
+
+CREATE FUNCTION fleetlog.read(stream regclass, shard int, from_offset bigint, max_records int = 1000)
+	RETURNS SETOF fleetlog.log_record
+	AS 'MODULE_PATHNAME', 'fl_sql_read' LANGUAGE C VOLATILE PARALLEL UNSAFE STRICT ROWS 1000;
+COMMENT ON FUNCTION fleetlog.read(regclass, int, bigint, int)
+	IS 'records of a shard from an offset on, up to what is durable';
+
+CREATE FUNCTION fleetlog.head(stream regclass, shard int) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'fl_sql_head' LANGUAGE C VOLATILE PARALLEL UNSAFE STRICT;
+COMMENT ON FUNCTION fleetlog.head(regclass, int) IS 'oldest offset of a shard';
+
+CREATE FUNCTION fleetlog.tail(stream regclass, shard int) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'fl_sql_tail' LANGUAGE C VOLATILE PARALLEL UNSAFE STRICT;
+COMMENT ON FUNCTION fleetlog.tail(regclass, int) IS 'next offset of a shard: all below are durable';
+
+CREATE FUNCTION fleetlog.offset_for_time(stream regclass, shard int, at timestamptz) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'fl_sql_offset_for_time' LANGUAGE C VOLATILE PARALLEL UNSAFE STRICT;
+COMMENT ON FUNCTION fleetlog.offset_for_time(regclass, int, timestamptz)
+	IS 'first offset of a shard whose append time is not before this; NULL when nothing is that new';

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_record.h
+ *		A record on its way from SQL into the log: what append() and publish()
+ *		have in common.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_SQL_RECORD_H
+#define FLEETLOG_SQL_RECORD_H
+
+#include "fmgr.h"
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/cursor.h"
+#include "fleetlog/log.h"
+
+/* May the current role write to the stream?  Raises 42501 if not. */
+extern void fl_sql_check_insert(Oid stream);
+
+/* May it state sender and fl.* headers (member of fleetlog_ingest, superuser)? */
+extern bool fl_sql_is_ingest(void);
+
+/*
+ * Headers of a record: the sender (NULL: none), what was given, and fl.role for
+ * roles that are no importers.  Writes the FlHeaders form to `out`.
+ * topic: header fl.topic when not NULL; qos: header fl.qos when not negative.
+ */
+extern void fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant, const char *device,
+						   const char *topic, int topic_len, int qos);
+
+/* Milliseconds since 1970 of a timestamptz; raises 22008 before 1970 or infinite. */
+extern int64 fl_sql_created_ms(TimestampTz created);
+
+/* The limit of the stream, or of the server, on a record's bytes; raises LF105. */
+extern void fl_sql_check_size(const FlStreamInfo *info, size_t bytes);
+
+/* Shard of a key; a record without one goes round robin. */
+extern int32 fl_sql_shard_of(const FlStreamInfo *info, const uint8 *key, int32 key_len);
+
+#endif							/* FLEETLOG_SQL_RECORD_H */

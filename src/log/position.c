@@ -1,0 +1,300 @@
+/*-------------------------------------------------------------------------
+ *
+ * position.c
+ *		Head, tail and time of a shard; read(), head(), tail(), offset_for_time().
+ *
+ * The tail that anybody is told is the durable one (L5).  On a standby there is
+ * no shared state: the files, as far as they are replayed, tell it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xlog.h"
+#include "executor/spi.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/timestamp.h"
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/guest.h"
+#include "fleetlog/log_tail.h"
+#include "log_private.h"
+
+PG_FUNCTION_INFO_V1(fl_sql_read);
+PG_FUNCTION_INFO_V1(fl_sql_head);
+PG_FUNCTION_INFO_V1(fl_sql_tail);
+PG_FUNCTION_INFO_V1(fl_sql_offset_for_time);
+
+static FlShard *
+shared_shard(Oid stream, int32 shard)
+{
+	const FlStreamInfo *info;
+
+	if (fl_shared == NULL || RecoveryInProgress())
+		return NULL;
+	info = fl_stream_lookup(stream);
+	return fl_shard_open(stream, shard, info && info->durability == FL_DURABILITY_QUORUM);
+}
+
+int64
+fl_log_tail(Oid stream, int32 shard)
+{
+	FlShard    *s = shared_shard(stream, shard);
+	int64		tail,
+				head;
+	TimestampTz ts;
+
+	if (s == NULL)
+	{
+		fl_tail_read_committed(stream, shard, &tail, &head, &ts);
+		return tail;
+	}
+	if (pg_atomic_read_u64(&s->flushed_tail) < pg_atomic_read_u64(&s->visible_tail))
+		fl_flush_published();
+	return fl_shard_durable_tail(s);
+}
+
+int64
+fl_log_head(Oid stream, int32 shard)
+{
+	FlShard    *s = shared_shard(stream, shard);
+	FlShardRow	row;
+
+	if (s)
+		return (int64) pg_atomic_read_u64(&s->head);
+	return fl_shard_row_read(stream, shard, &row) ? row.head : 0;
+}
+
+/* First live batch of a segment, from blk on, that is not older than `at`. */
+static int64
+scan_for_time(Relation rel, BlockNumber blk, TimestampTz at, int64 tail)
+{
+	uint8		page[FL_PAGE_SIZE];
+	FlPageInfo	info;
+	FlBatchHead head;
+	BlockNumber n = RelationGetNumberOfBlocks(rel);
+
+	while (blk < n)
+	{
+		uint32		pos = 0,
+					off;
+
+		CHECK_FOR_INTERRUPTS();
+		fl_page_copy(rel, blk, NULL, page, &info);
+		if (info.kind == FL_PAGE_FIRST)
+		{
+			if (fl_head_decode(page + FL_PAGE_HEADER_SIZE, info.lower - FL_PAGE_HEADER_SIZE,
+							   true, &head) != FL_OK)
+				fl_report_corrupt(rel, blk, FL_MALFORMED, "batch head");
+			if (!(head.flags & FL_BATCH_DEAD) && head.append_ts >= at)
+			{
+				int64		base = fl_head_base_offset(page + FL_PAGE_HEADER_SIZE, &head);
+
+				return base < tail ? base : -1;
+			}
+			blk += info.npages;
+			continue;
+		}
+		if (info.kind == FL_PAGE_BATCHES)
+			while (fl_page_next_batch(page, &info, &pos, &off, &head) == FL_OK)
+				if (!(head.flags & FL_BATCH_DEAD) && head.append_ts >= at)
+				{
+					int64		base = fl_head_base_offset(page + off, &head);
+
+					return base < tail ? base : -1;
+				}
+		blk++;
+	}
+	return -1;
+}
+
+int64
+fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at)
+{
+	int64		tail = fl_log_tail(stream, shard);
+	int64		head = fl_log_head(stream, shard);
+	int			n;
+	const FlSegment *list = fl_segment_list(stream, shard, &n);
+	FlSegment  *segs = palloc(sizeof(FlSegment) * Max(n, 1));
+	int64		found = -1;
+
+	memcpy(segs, list, sizeof(FlSegment) * n);
+	for (int i = 0; i < n && found < 0; i++)
+	{
+		Relation	rel;
+		BlockNumber blk;
+
+		if (segs[i].upper <= head || segs[i].lower >= tail)
+			continue;
+		rel = try_table_open(segs[i].leaf, AccessShareLock);
+		if (rel == NULL)
+			continue;
+		blk = fl_seek_time(rel, at, NULL);
+		if (blk != InvalidBlockNumber)
+			found = scan_for_time(rel, blk, at, tail);
+		table_close(rel, AccessShareLock);
+	}
+	pfree(segs);
+	return found < 0 ? -1 : Max(found, head);
+}
+
+/* ---- SQL ------------------------------------------------------------------------ */
+
+/* The stream and shard that a caller named; he must be allowed to read it. */
+static const FlStreamInfo *
+checked_stream(Oid stream, int32 shard)
+{
+	const FlStreamInfo *info = fl_stream_lookup(stream);
+	AclResult	acl;
+
+	if (info == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a stream", get_rel_name(stream) ? get_rel_name(stream) : "?"),
+				 errhint("Streams are listed in the view fleetlog.stream.")));
+	acl = pg_class_aclcheck(stream, GetUserId(), ACL_SELECT);
+	if (acl != ACLCHECK_OK)
+		aclcheck_error(acl, OBJECT_TABLE, get_rel_name(stream));
+	if (shard < 0 || shard >= info->shards)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("stream \"%s\" has no shard %d", get_rel_name(stream), shard),
+				 errdetail("Its shards are 0 to %d.", info->shards - 1)));
+	return info;
+}
+
+Datum
+fl_sql_head(PG_FUNCTION_ARGS)
+{
+	Oid			stream = PG_GETARG_OID(0);
+	int32		shard = PG_GETARG_INT32(1);
+
+	checked_stream(stream, shard);
+	PG_RETURN_INT64(fl_log_head(stream, shard));
+}
+
+Datum
+fl_sql_tail(PG_FUNCTION_ARGS)
+{
+	Oid			stream = PG_GETARG_OID(0);
+	int32		shard = PG_GETARG_INT32(1);
+
+	checked_stream(stream, shard);
+	PG_RETURN_INT64(fl_log_tail(stream, shard));
+}
+
+Datum
+fl_sql_offset_for_time(PG_FUNCTION_ARGS)
+{
+	Oid			stream = PG_GETARG_OID(0);
+	int32		shard = PG_GETARG_INT32(1);
+	int64		off;
+
+	checked_stream(stream, shard);
+	off = fl_log_offset_for_time(stream, shard, PG_GETARG_TIMESTAMPTZ(2));
+	if (off < 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(off);
+}
+
+/* Row security applies to the caller: the executor reads, with its policies. */
+static void
+read_through_executor(FunctionCallInfo fcinfo, Oid stream, int32 shard, int64 from, int64 tail, int32 max)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			types[4] = {INT4OID, INT8OID, INT8OID, INT4OID};
+	Datum		values[4] = {Int32GetDatum(shard), Int64GetDatum(from), Int64GetDatum(tail), Int32GetDatum(max)};
+	char	   *sql = psprintf("SELECT * FROM %s WHERE shard = $1 AND log_offset >= $2 AND log_offset < $3"
+							   " ORDER BY log_offset LIMIT $4",
+							   quote_qualified_identifier(get_namespace_name(get_rel_namespace(stream)),
+														  get_rel_name(stream)));
+
+	SPI_connect();
+	if (SPI_execute_with_args(sql, 4, types, values, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "reading a stream failed");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		Datum		v[FL_NATTS];
+		bool		n[FL_NATTS];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, n);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, v, n);
+	}
+	SPI_finish();
+}
+
+static void
+read_log(ReturnSetInfo *rsinfo, Oid stream, int32 shard, int64 from, int64 tail, int32 max)
+{
+	FlLogPosition pos = {.offset = from};
+	FlLogReader *r = fl_log_reader_begin(stream, shard, &pos, tail);
+	FlBatchDecoder *dec = fl_batch_decoder_create(CurrentMemoryContext);
+	FlStoredBatch batch;
+	char	   *scratch = NULL;
+	size_t		scratch_cap = 0;
+	int32		n = 0;
+
+	while (n < max && fl_log_reader_next(r, &batch))
+	{
+		FlLogRecord rec;
+
+		fl_batch_decoder_open(dec, &batch);
+		while (n < max && fl_batch_decoder_next(dec, &rec))
+		{
+			Datum		values[FL_NATTS];
+			bool		isnull[FL_NATTS];
+
+			CHECK_FOR_INTERRUPTS();
+			if (rec.log_offset < from)
+				continue;
+			fl_columns_build(&rec, shard, 1, FL_NATTS, &scratch, &scratch_cap,
+							 CurrentMemoryContext, values, isnull);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
+			n++;
+		}
+	}
+	fl_log_reader_end(r);
+}
+
+Datum
+fl_sql_read(PG_FUNCTION_ARGS)
+{
+	Oid			stream = PG_GETARG_OID(0);
+	int32		shard = PG_GETARG_INT32(1);
+	int64		from = PG_GETARG_INT64(2);
+	int32		max = PG_GETARG_INT32(3);
+	int64		head,
+				tail;
+
+	checked_stream(stream, shard);
+	if (from < 0 || max < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("from_offset and max_records must not be negative")));
+	FL_INIT_MATERIALIZED_SRF(fcinfo);
+	tail = fl_log_tail(stream, shard);
+	head = fl_log_head(stream, shard);
+	if (from < head)
+		ereport(ERROR,
+				(errcode(fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD)),
+				 errmsg("offset " INT64_FORMAT " of shard %d of stream \"%s\" is too old",
+						from, shard, get_rel_name(stream)),
+				 errdetail("The oldest offset is " INT64_FORMAT ".", head)));
+	if (from >= tail || max == 0)
+		return (Datum) 0;
+	if (check_enable_rls(stream, InvalidOid, false) == RLS_ENABLED)
+		read_through_executor(fcinfo, stream, shard, from, tail, max);
+	else
+		read_log((ReturnSetInfo *) fcinfo->resultinfo, stream, shard, from, tail, max);
+	return (Datum) 0;
+}
