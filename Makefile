@@ -59,7 +59,7 @@ $(OBJS): Makefile
 $(shlib): src/fleetlog.map
 
 $(SQL_INSTALL): $(SQL_MODULES) Makefile
-	{ echo '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; \
+	{ printf '%s\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; \
 	  for module in $(SQL_MODULES); do echo; echo "-- From $$module"; cat "$$module" || exit 1; done; } > $@.tmp
 	mv $@.tmp $@
 
