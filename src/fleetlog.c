@@ -24,12 +24,8 @@
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 
-#pragma weak fl_auth_settings_define
-#pragma weak fl_log_init
-#pragma weak fl_xact_init
-#pragma weak fl_catalog_init
-#pragma weak fl_refuse_init
-extern void fl_refuse_init(void);
+#pragma weak fl_mqtt_define_settings
+extern void fl_mqtt_define_settings(void);
 
 PG_MODULE_MAGIC;
 
@@ -58,7 +54,9 @@ void
 _PG_init(void)
 {
 	fl_settings_define();
-	if (fl_auth_settings_define) fl_auth_settings_define();
+	fl_auth_settings_define();
+	if (fl_mqtt_define_settings)
+		fl_mqtt_define_settings();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
@@ -68,9 +66,9 @@ _PG_init(void)
 	shmem_request_hook = request_shmem;
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup_shmem;
-	if (fl_log_init) fl_log_init();
-	if (fl_xact_init) fl_xact_init();
-	if (fl_catalog_init) fl_catalog_init();
-	if (fl_refuse_init) fl_refuse_init();
+	fl_log_init();
+	fl_xact_init();
+	fl_catalog_init();
+	fl_refuse_init();
 	fl_launcher_register();
 }

@@ -253,7 +253,7 @@ place_exists(char *reason, size_t reason_size, const char **hint)
 static void
 say_dormant(const char *reason, const char *hint)
 {
-	fl_worker_set_state("dormant: %s", reason);
+	fl_launcher_set_state("dormant: %s", reason);
 	if (strcmp(reason, logged_reason) == 0)
 		return;
 	strlcpy(logged_reason, reason, sizeof(logged_reason));
@@ -265,7 +265,7 @@ say_dormant(const char *reason, const char *hint)
 static void
 say_running(void)
 {
-	fl_worker_set_state("running");
+	fl_launcher_set_state("running");
 	if (logged_reason[0] != '\0')
 		ereport(LOG, (errmsg("fleetlog serves database \"%s\"", fl_database)));
 	logged_reason[0] = '\0';
@@ -349,7 +349,7 @@ start(FlRole *role, TimestampTz now, bool doors)
 	{
 		/* Somebody else has taken the slots that the setting promises. */
 		warn_slots(slots_needed(doors));
-		fl_worker_set_state("waiting for worker slots (max_worker_processes)");
+		fl_launcher_set_state("waiting for worker slots (max_worker_processes)");
 		schedule(role, now);
 	}
 }
@@ -441,7 +441,7 @@ may_run(bool doors)
 	if (max_worker_processes < slots_needed(doors))
 	{
 		warn_slots(slots_needed(doors));
-		fl_worker_set_state("dormant: too few worker slots, %d needed", slots_needed(doors));
+		fl_launcher_set_state("dormant: too few worker slots, %d needed", slots_needed(doors));
 		return false;
 	}
 	return true;
@@ -488,7 +488,7 @@ extension_seen(void)
 	else if (readiness == FL_READINESS_MISSING)
 		say_dormant(reason, hint);
 	else
-		fl_worker_set_state("looking for the extension");
+		fl_launcher_set_state("looking for the extension");
 	return readiness == FL_READINESS_READY;
 }
 

@@ -32,7 +32,6 @@
 #include "fleetlog/settings.h"
 #include "shmem_internal.h"
 
-#pragma weak fl_tail_read_committed
 HTAB	   *fl_shard_map = NULL;
 
 /* Pointers that this process has found before; checked at each use. */

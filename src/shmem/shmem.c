@@ -22,8 +22,6 @@
 #include "fleetlog/settings.h"
 #include "shmem_internal.h"
 
-#pragma weak fl_auth_shmem_size
-#pragma weak fl_auth_shmem_init
 #define FL_N_LWLOCKS		5
 #define FL_TRANCHE			"fleetlog"
 
@@ -76,7 +74,7 @@ fl_shmem_request(void)
 	size = add_size(size, rings_size());
 	size = add_size(size, fl_shard_map_size());
 	size = add_size(size, fl_registry_size());
-	if (fl_auth_shmem_size) size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
+	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 }
@@ -153,7 +151,7 @@ fl_shmem_startup(void)
 	rings = ShmemInitStruct("fleetlog rings", rings_size(), &found);
 	fl_shard_map_init();
 	fl_registry_init();
-	if (fl_auth_shmem_init) fl_auth_shmem_init();
+	fl_auth_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

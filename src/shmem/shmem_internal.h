@@ -93,6 +93,7 @@ typedef struct FlCore
 	pg_atomic_uint32 retry_now; /* raised when it is worth to look again at once */
 	char		dormant_reason[160];
 	char		dormant_hint[160];
+	char		launcher_state[192];	/* longer than a slot's state, for reasons */
 } FlCore;
 
 extern FlCore *fl_core;
@@ -120,6 +121,9 @@ extern void fl_wake_doors(void);
 
 /* Raise an atomic to at least this value. */
 extern void fl_atomic_raise(pg_atomic_uint64 *a, uint64 value);
+
+/* The launcher's state, at full length. */
+extern void fl_launcher_set_state(const char *fmt,...) pg_attribute_printf(1, 2);
 
 /* Slot of a role; there is one for each. */
 extern int	fl_slot_number(FlWorkerKind kind, int index);

@@ -165,6 +165,20 @@ fl_worker_set_state(const char *fmt,...)
 }
 
 void
+fl_launcher_set_state(const char *fmt,...)
+{
+	char		text[sizeof(fl_core->launcher_state)];
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	LWLockAcquire(fl_shared->slots_lock, LW_EXCLUSIVE);
+	strlcpy(fl_core->launcher_state, text, sizeof(fl_core->launcher_state));
+	LWLockRelease(fl_shared->slots_lock);
+}
+
+void
 fl_worker_wake(FlWorkerKind kind, int index)
 {
 	volatile FlWorkerSlot *slot = &fl_shared->slots[fl_slot_number(kind, index)];

@@ -59,10 +59,12 @@ fl_sql_stat_worker(PG_FUNCTION_ARGS)
 	{
 		Datum		values[WORKER_FIXED_COLUMNS + FL_N_COUNTERS];
 		bool		nulls[WORKER_FIXED_COLUMNS + FL_N_COUNTERS] = {0};
+		char		launcher_state[sizeof(fl_core->launcher_state)];
 		FlWorkerSlot slot;
 
 		LWLockAcquire(fl_shared->slots_lock, LW_SHARED);
 		slot = fl_shared->slots[i];
+		strlcpy(launcher_state, fl_core->launcher_state, sizeof(launcher_state));
 		LWLockRelease(fl_shared->slots_lock);
 		if (slot.pid == 0)
 			continue;
@@ -73,7 +75,7 @@ fl_sql_stat_worker(PG_FUNCTION_ARGS)
 		values[2] = Int32GetDatum(slot.pid);
 		values[3] = TimestampTzGetDatum(slot.started);
 		values[4] = Int64GetDatum((int64) slot.incarnation - 1);
-		values[5] = text_or_null(slot.state, &nulls[5]);
+		values[5] = text_or_null(slot.kind == FL_WORKER_LAUNCHER ? launcher_state : slot.state, &nulls[5]);
 		values[6] = text_or_null(slot.stop_point, &nulls[6]);
 		for (int c = 0; c < FL_N_COUNTERS; c++)
 			values[WORKER_FIXED_COLUMNS + c] = Int64GetDatum((int64) slot.counters[c]);
