@@ -1,0 +1,449 @@
+/*-------------------------------------------------------------------------
+ *
+ * appender.c
+ *		The only process that appends for devices: one transaction per turn.
+ *
+ *	gather		batches that front doors have put into their rings, and those that
+ *				were left aside because SQL held their shard
+ *	write		shards ascending, each locked conditionally; a shard that is held is
+ *				left aside, everybody else goes on
+ *	commit		asynchronously; the flusher makes it durable, doors release acks by
+ *				the durable tail (never by our answer)
+ *	answer		base offset or error per batch
+ *
+ * Turn length adapts: a turn begins at once while the transaction budget lasts
+ * (fleetlog.max_xids_per_second) and waits for the next token beyond it, so
+ * that batches gather instead.  No subtransactions.
+ *
+ * An error in a turn aborts it as a whole.  It is then run again in halves until
+ * the batch at fault is alone; that one is answered with its error, all others
+ * are written.  What is only bad luck (a lock that was not to be had, a cancel) is
+ * left aside and tried again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/wait_event.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/log.h"
+#include "fleetlog/ring.h"
+#include "fleetlog/settings.h"
+#include "fleetlog/worker.h"
+
+PGDLLEXPORT void fl_main_appender(Datum arg);
+
+#define TURN_ITEMS		2048	/* batches in one transaction at most */
+#define TURN_BYTES		(8 * 1024 * 1024)
+#define ASIDE_RETRY_MS	20		/* a release wakes us earlier */
+#define LOCK_TIMEOUT	"500ms" /* for making a segment that nobody made ahead */
+
+/* A batch under way. */
+typedef struct BatchItem
+{
+	const FlIngestEntry *entry; /* in the ring, or a copy when it was left aside */
+	int			door;
+	int			order;			/* arrival, for a stable sort */
+	bool		aside;			/* entry is a copy of ours */
+	FlError		err;
+	int64		base;
+	bool		answered;
+} BatchItem;
+
+/* A batch whose shard was held; copied, since the ring must go on. */
+typedef struct Aside
+{
+	dlist_node	node;
+	int			door;
+	FlIngestEntry *entry;
+} Aside;
+
+/* An answer for which the door had no room. */
+typedef struct LateAnswer
+{
+	dlist_node	node;
+	int			door;
+	FlIngestResult result;
+} LateAnswer;
+
+static dlist_head aside = DLIST_STATIC_INIT(aside);
+static int	n_aside = 0;
+static dlist_head late = DLIST_STATIC_INIT(late);
+static uint64 cursor[FL_MAX_FRONT_DOORS];
+static MemoryContext turn_mcxt;
+static MemoryContext keep_mcxt; /* what is left aside, late answers */
+
+static BatchItem items[TURN_ITEMS];
+static int	n_items;
+static Size n_bytes;
+static bool touched[FL_MAX_FRONT_DOORS];
+
+/* ---- gathering ----------------------------------------------------------------- */
+
+static void
+add_item(const FlIngestEntry *entry, int door, bool is_aside)
+{
+	items[n_items] = (BatchItem) {
+		.entry = entry,.door = door,.order = n_items,.aside = is_aside,.base = -1
+	};
+	n_items++;
+	n_bytes += entry->total_len;
+}
+
+/* What was left aside comes first: records of a shard keep their order. */
+static void
+gather(void)
+{
+	n_items = 0;
+	n_bytes = 0;
+	while (!dlist_is_empty(&aside) && n_items < TURN_ITEMS && n_bytes < TURN_BYTES)
+	{
+		Aside	   *a = dlist_container(Aside, node, dlist_pop_head_node(&aside));
+
+		add_item(a->entry, a->door, true);
+		pfree(a);
+		n_aside--;
+	}
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+	{
+		const FlIngestEntry *e;
+
+		touched[door] = false;
+		while (n_items < TURN_ITEMS && n_bytes < TURN_BYTES &&
+			   (e = fl_ring_next(door, &cursor[door])) != NULL)
+		{
+			add_item(e, door, false);
+			touched[door] = true;
+		}
+	}
+}
+
+static bool
+rings_have_work(void)
+{
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		if (pg_atomic_read_u64(&fl_shared->doors[door].in_head) != cursor[door])
+			return true;
+	return false;
+}
+
+/* ---- answers --------------------------------------------------------------------- */
+
+static void
+send_late_answers(void)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &late)
+	{
+		LateAnswer *l = dlist_container(LateAnswer, node, it.cur);
+
+		if (!fl_ring_answer(l->door, &l->result))
+			continue;
+		dlist_delete(it.cur);
+		fl_worker_wake(FL_WORKER_FRONT_DOOR, l->door);
+		pfree(l);
+	}
+}
+
+static void
+answer(BatchItem *item)
+{
+	FlIngestResult result = {
+		.seq = item->entry->seq,.base_offset = item->base,
+		.status = (int32) item->err,.nrecords = item->entry->nrecords
+	};
+
+	item->answered = true;
+	if (dlist_is_empty(&late) && fl_ring_answer(item->door, &result))
+		return;
+	{
+		LateAnswer *l = MemoryContextAlloc(keep_mcxt, sizeof(LateAnswer));
+
+		l->door = item->door;
+		l->result = result;
+		dlist_push_tail(&late, &l->node);
+	}
+}
+
+/* ---- leaving aside ----------------------------------------------------------------- */
+
+static void
+leave_aside(BatchItem *item)
+{
+	Aside	   *a = MemoryContextAlloc(keep_mcxt, sizeof(Aside));
+
+	a->door = item->door;
+	if (item->aside)
+		a->entry = (FlIngestEntry *) item->entry;
+	else
+	{
+		a->entry = MemoryContextAllocHuge(keep_mcxt, item->entry->total_len);
+		memcpy(a->entry, item->entry, item->entry->total_len);
+	}
+	dlist_push_tail(&aside, &a->node);
+	n_aside++;
+	item->answered = true;		/* not now */
+	item->aside = false;		/* the copy has another owner */
+}
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+static int
+item_cmp(const void *x, const void *y)
+{
+	const BatchItem *a = x,
+			   *b = y;
+
+	if (a->entry->stream != b->entry->stream)
+		return a->entry->stream < b->entry->stream ? -1 : 1;
+	if (a->entry->shard != b->entry->shard)
+		return a->entry->shard < b->entry->shard ? -1 : 1;
+	return a->order - b->order;
+}
+
+static bool
+same_shard(const BatchItem *a, const BatchItem *b)
+{
+	return a->entry->stream == b->entry->stream && a->entry->shard == b->entry->shard;
+}
+
+static FlError
+check_target(const FlIngestEntry *e, const FlStreamInfo *info)
+{
+	if (info == NULL)
+		return FL_ERR_NO_STREAM;
+	if (e->shards != info->shards)
+		return FL_ERR_MAP_CHANGED;
+	if (e->shard < 0 || e->shard >= info->shards)
+		return FL_ERR_NO_SHARD;
+	return FL_ERR_NONE;
+}
+
+static void
+write_item(FlShard *shard, BatchItem *item)
+{
+	const FlIngestEntry *e = item->entry;
+	FlAppend	a = {
+		.body = (uint8 *) fl_ring_body(e),	/* ours until the door may reuse it */
+		.body_len = e->body_len,
+		.nrecords = e->nrecords,
+		.min_created = e->min_created,
+		.max_created = e->max_created
+	};
+
+	item->base = fl_log_append(shard, &a);
+	item->err = FL_ERR_NONE;
+	FL_COUNT(FL_C_BATCHES, 1);
+	FL_COUNT(FL_C_RECORDS, e->nrecords);
+}
+
+/* Items first .. last - 1, sorted; those of a held shard are left aside. */
+static void
+write_items(int first, int last)
+{
+	for (int i = first; i < last;)
+	{
+		const FlIngestEntry *e = items[i].entry;
+		const FlStreamInfo *info = fl_stream_lookup(e->stream);
+		FlShard    *shard = NULL;
+		bool		locked = false;
+		int			end = i;
+
+		for (; end < last && same_shard(&items[end], &items[i]); end++)
+		{
+			items[end].err = check_target(items[end].entry, info);
+			if (items[end].err != FL_ERR_NONE)
+				continue;
+			if (shard == NULL)
+			{
+				shard = fl_shard_open(e->stream, e->shard,
+									  info->durability == FL_DURABILITY_QUORUM);
+				locked = fl_shard_lock(shard, FL_LOCK_NOWAIT);
+			}
+			if (locked)
+				write_item(shard, &items[end]);
+			else
+				items[end].err = FL_ERR_SHARD_BUSY;
+		}
+		i = end;
+	}
+}
+
+/* Errors that say nothing about the batch. */
+static bool
+is_bad_luck(int sqlstate)
+{
+	return sqlstate == ERRCODE_QUERY_CANCELED || sqlstate == ERRCODE_LOCK_NOT_AVAILABLE ||
+		sqlstate == ERRCODE_OBJECT_IN_USE ||
+		ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_TO_CATEGORY(ERRCODE_T_R_SERIALIZATION_FAILURE);
+}
+
+/* One transaction over items first .. last - 1.  Returns 0, or the SQLSTATE. */
+static int
+try_turn(int first, int last)
+{
+	volatile int sqlstate = 0;
+
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		MemoryContextSwitchTo(turn_mcxt);
+		write_items(first, last);
+		FL_STOP_POINT("appender_after_write");
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(turn_mcxt);
+		sqlstate = geterrcode();
+		if (!is_bad_luck(sqlstate))
+			EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		FL_COUNT(FL_C_ERRORS, 1);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(turn_mcxt);
+	return sqlstate;
+}
+
+static void
+run_items(int first, int last)
+{
+	int			sqlstate = try_turn(first, last);
+
+	if (sqlstate == 0)
+	{
+		FL_STOP_POINT("appender_after_commit");
+		for (int i = first; i < last; i++)
+		{
+			if (items[i].err == FL_ERR_SHARD_BUSY)
+				leave_aside(&items[i]);
+			else
+				answer(&items[i]);
+		}
+		return;
+	}
+	if (is_bad_luck(sqlstate))
+	{
+		for (int i = first; i < last; i++)
+			leave_aside(&items[i]);
+		return;
+	}
+	if (last - first == 1)
+	{
+		items[first].err = fl_error_from_sqlstate(sqlstate);
+		items[first].base = -1;
+		answer(&items[first]);
+		return;
+	}
+	run_items(first, first + (last - first) / 2);
+	run_items(first + (last - first) / 2, last);
+}
+
+static void
+run_turn(void)
+{
+	MemoryContextReset(turn_mcxt);
+	MemoryContextSwitchTo(turn_mcxt);
+	qsort(items, n_items, sizeof(BatchItem), item_cmp);
+	fl_worker_die_at_once = false;
+	run_items(0, n_items);
+	for (int i = 0; i < n_items; i++)
+		if (items[i].aside)
+			pfree((void *) items[i].entry);
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		if (touched[door])
+		{
+			fl_ring_consumed(door, cursor[door]);
+			fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
+		}
+	FL_COUNT(FL_C_TURNS, 1);
+	pgstat_report_stat(false);
+}
+
+/* ---- main ------------------------------------------------------------------------------ */
+
+static void
+set_session(void)
+{
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	/* A row that somebody locked must not hold up a fleet: no parallel, no JIT either. */
+	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("max_parallel_workers_per_gather", "0", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/* At shutdown doors hand over what they have; write it before we go. */
+static bool
+may_leave(TimestampTz *since)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (*since == 0)
+		*since = now;
+	if (TimestampDifferenceExceeds(*since, now, FL_SHUTDOWN_GRACE_MS))
+		return true;
+	return pg_atomic_read_u32(&fl_shared->doors_alive) == 0 && !rings_have_work();
+}
+
+void
+fl_main_appender(Datum arg)
+{
+	TimestampTz stopping = 0;
+
+	fl_worker_begin(FL_WORKER_APPENDER, 0, true);
+	set_session();
+	turn_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender turn", ALLOCSET_DEFAULT_SIZES);
+	keep_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender aside", ALLOCSET_DEFAULT_SIZES);
+	fl_ring_appender_start();
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		cursor[door] = fl_ring_read_position(door);
+
+	while (!fl_worker_should_stop() || !may_leave(&stopping))
+	{
+		bool		fresh;
+		long		wait_us = 0;
+
+		fl_worker_turn();
+		send_late_answers();
+		fresh = rings_have_work();
+		if (fresh || n_aside > 0)
+			wait_us = fl_budget_take();
+		if (wait_us > 0)
+		{
+			/* The budget is used up: batches gather meanwhile. */
+			(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(1, Min(wait_us, 2000) / 1000),
+							 PG_WAIT_EXTENSION);
+			continue;
+		}
+		if (fresh || n_aside > 0)
+		{
+			int			before = n_aside;
+
+			gather();
+			run_turn();
+			fl_worker_set_state(n_aside > 0 ? "running: %d batches wait for a shard held by SQL" : "running", n_aside);
+			/* Nothing but held shards: wait for a release. */
+			if (n_aside > 0 && n_aside >= before && !rings_have_work())
+				fl_worker_wait(ASIDE_RETRY_MS);
+			continue;
+		}
+		fl_worker_wait(!dlist_is_empty(&late) ? ASIDE_RETRY_MS : stopping ? 10 : 10000);
+	}
+	proc_exit(0);
+}
