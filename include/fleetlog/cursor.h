@@ -329,13 +329,19 @@ typedef struct FlBuf
 	size_t		cap;			/* bytes allocated */
 	size_t		max;			/* limit of len */
 	bool		failed;			/* sticky until fl_buf_reset */
-	const FlAllocator *alloc;	/* borrowed */
+	const FlAllocator *alloc;	/* borrowed; NULL when data is not ours */
 } FlBuf;
 
 /* alloc NULL means fl_malloc_allocator. */
 extern void fl_buf_init(FlBuf *b, const FlAllocator *alloc, size_t max);
 
-/* Gives the memory back; the buffer is empty and usable afterwards. */
+/* Over memory of the caller's, which is never given back: a limit of size. */
+extern void fl_buf_init_fixed(FlBuf *b, void *memory, size_t size);
+
+/*
+ * Gives the memory back; the buffer is empty and usable afterwards, except
+ * over fixed memory, where it takes nothing more.
+ */
 extern void fl_buf_free(FlBuf *b);
 
 /* Out-of-line part of fl_buf_reserve; do not call it directly. */

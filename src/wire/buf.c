@@ -49,9 +49,22 @@ fl_buf_init(FlBuf *b, const FlAllocator *alloc, size_t max)
 }
 
 void
+fl_buf_init_fixed(FlBuf *b, void *memory, size_t size)
+{
+	b->data = memory;
+	b->len = 0;
+	b->cap = size;
+	b->max = size;
+	b->failed = false;
+	b->alloc = NULL;
+}
+
+void
 fl_buf_free(FlBuf *b)
 {
-	if (b->data != NULL)
+	if (b->alloc == NULL)
+		b->max = 0;
+	else if (b->data != NULL)
 		b->alloc->free(b->alloc->ctx, b->data);
 	b->data = NULL;
 	b->cap = 0;
@@ -64,7 +77,7 @@ fl_buf_grow(FlBuf *b, size_t n)
 	size_t		cap;
 	void	   *data;
 
-	if (b->failed || b->len > b->max || n > b->max - b->len)
+	if (b->failed || b->alloc == NULL || b->len > b->max || n > b->max - b->len)
 	{
 		b->failed = true;
 		return false;

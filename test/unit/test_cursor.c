@@ -235,6 +235,24 @@ test_buffer_write_is_all_or_nothing(void)
 	fl_buf_free(&b);
 }
 
+static void
+test_buffer_over_fixed_memory(void)
+{
+	uint8_t    *memory = malloc(10);
+	FlBuf		b;
+
+	fl_buf_init_fixed(&b, memory, 10);
+	fl_write_be64(&b, 7);
+	fl_write_be16(&b, 8);
+	FL_CHECK(!b.failed && b.data == memory);
+	FL_CHECK(fl_buf_reserve(&b, 0) != NULL);
+	fl_write_u8(&b, 1);
+	FL_CHECK(b.failed && b.len == 10);
+	fl_buf_free(&b);
+	FL_CHECK(fl_buf_reserve(&b, 1) == NULL);
+	free(memory);
+}
+
 /* An allocator that fails on request and counts what it gave. */
 static int	test_alloc_left;
 static size_t test_alloc_old_size;
@@ -293,6 +311,7 @@ FL_UNIT_MAIN(
 			 FL_RUN(test_varint_overlong_is_refused);
 			 FL_RUN(test_buffer_never_exceeds_its_limit);
 			 FL_RUN(test_buffer_write_is_all_or_nothing);
+			 FL_RUN(test_buffer_over_fixed_memory);
 			 FL_RUN(test_buffer_survives_lack_of_memory);
 			 FL_RUN(test_result_names);
 )
