@@ -70,8 +70,31 @@ SELECT count(*), max(log_offset), count(*) FILTER (WHERE key = 'again') AS copie
 
 -- Rows as columns of L2: headers, key that is no text, created, tombstone and empty payload.
 SELECT (fleetlog.append('la', 'k', '', '[["n","1"],["n",null]]', created => '2026-02-03 04:05:06.789+00')).log_offset;
-SELECT created AT TIME ZONE 'UTC' AS created, payload IS NULL AS tombstone, length(payload), headers -> 'n' AS n, headers ->> 'fl.role' = current_user AS role
-    FROM la ORDER BY log_offset DESC LIMIT 1;
+SELECT created AT TIME ZONE 'UTC' AS created, payload IS NULL AS tombstone, length(payload), headers -> 'n' AS n FROM la ORDER BY log_offset DESC LIMIT 1;
+SELECT name, convert_from(value, 'UTF8') AS value, reserved FROM la, fleetlog.headers_array(headers) WHERE key = 'k' AND log_offset = 124 AND name = 'n' ORDER BY ordinal;
+-- A role with INSERT appends in its own name only; the right is INSERT on the stream.
+CREATE ROLE la_writer;
+SET ROLE la_writer;
+\set VERBOSITY sqlstate
+SELECT fleetlog.append('la', 'role', 'x');
+\set VERBOSITY default
+RESET ROLE;
+GRANT INSERT ON la TO la_writer;
+SET ROLE la_writer;
+SELECT (fleetlog.append('la', 'role', 'x')).log_offset;
+\set VERBOSITY sqlstate
+SELECT fleetlog.append('la', 'role', 'x', device => 'd', tenant => 't');
+\set VERBOSITY default
+RESET ROLE;
+SELECT tenant, device, headers ->> 'fl.role' AS role FROM la WHERE key = 'role';
+-- A member of fleetlog_ingest imports: it may say who sent a record.
+GRANT fleetlog_ingest TO la_writer;
+SET ROLE la_writer;
+SELECT (fleetlog.append('la', 'import', 'x', device => 'd', tenant => 't')).log_offset;
+RESET ROLE;
+SELECT tenant, device, headers ->> 'fl.role' AS role FROM la WHERE key = 'import';
+REVOKE ALL ON la FROM la_writer;
+DROP ROLE la_writer;
 
 -- Large and many.
 SELECT count(fleetlog.append('la', 'many', convert_to(repeat('x', n), 'UTF8'))) FROM generate_series(1, 2000) n;
