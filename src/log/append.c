@@ -185,7 +185,7 @@ write_small(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 c
 		XLogRegisterData((char *) x, sizeof(*x));
 		pieces_register(p, 0, x->length);
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		PageSetLSN(page, XLogInsert(FL_RMGR_ID, XLOG_FL_SMALL));
+		fl_page_insert_wal(page, FL_RMGR_ID, XLOG_FL_SMALL);
 	}
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buf);

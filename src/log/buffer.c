@@ -109,7 +109,7 @@ fl_meta_write(Relation rel, const FlMeta *meta, TransactionId horizon)
 		XLogRegisterBuffer(0, buf, REGBUF_WILL_INIT | REGBUF_STANDARD);
 		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
 		XLogRegisterData((char *) page + FL_PAGE_HEADER_SIZE, FL_META_SIZE);
-		PageSetLSN(page, XLogInsert(FL_RMGR_ID, XLOG_FL_META));
+		fl_page_insert_wal(page, FL_RMGR_ID, XLOG_FL_META);
 	}
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buf);
@@ -135,7 +135,7 @@ fl_mark_dead(Relation rel, BlockNumber blk, const uint16 *offs, int n)
 		XLogRegisterBuffer(0, buf, REGBUF_STANDARD);
 		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
 		XLogRegisterData((char *) offs, n * sizeof(uint16));
-		PageSetLSN(page, XLogInsert(FL_RMGR_ID, XLOG_FL_DEAD));
+		fl_page_insert_wal(page, FL_RMGR_ID, XLOG_FL_DEAD);
 	}
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buf);

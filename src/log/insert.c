@@ -314,7 +314,7 @@ fl_write_grow(Relation rel, FlShard *w, const FlRow *row, CommandId cid,
 		XLogRegisterData((char *) &x, sizeof(x));
 		XLogRegisterData((char *) rec.data, rec.len);
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		PageSetLSN(page, XLogInsert(FL_RMGR_ID, XLOG_FL_GROW));
+		fl_page_insert_wal(page, FL_RMGR_ID, XLOG_FL_GROW);
 	}
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buf);

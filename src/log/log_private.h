@@ -110,6 +110,13 @@ extern void fl_page_apply_grow(uint8 *page, uint16 page_off, const uint8 *record
 extern void fl_wal_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf);
 extern void fl_wal_register(void);
 
+/* Insert the registered record and stamp the page; PageSetLSN alone would insert it twice. */
+#define fl_page_insert_wal(page, rmgr, info) \
+	do { \
+		XLogRecPtr	lsn_ = XLogInsert((rmgr), (info)); \
+		PageSetLSN((page), lsn_); \
+	} while (0)
+
 /* ---- pages through shared buffers (buffer.c) ------------------------------ */
 
 /* Raise 'data corrupted' with relation, block and what is wrong. */
