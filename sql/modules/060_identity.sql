@@ -493,7 +493,10 @@ BEGIN
 	END IF;
 	IF allowed AND action = 'publish' THEN
 		SELECT r.stream INTO target FROM fleetlog._route(topic) r;
-		IF target IS NULL THEN
+		IF reason = 'a device may answer its own commands' THEN
+			allowed := false;
+			reason := 'commands are not built yet';
+		ELSIF target IS NULL THEN
 			allowed := false;
 			reason := 'no mount takes this topic; make one with fleetlog.mount';
 		END IF;

@@ -54,7 +54,7 @@ PG_FUNCTION_INFO_V1(fl_sql_headers_array);
 /* State of reading one text. */
 typedef struct FlHeadersInput
 {
-	FlJson		json;
+	FlJson json;
 	FlHeadersBuilder builder;
 } FlHeadersInput;
 
@@ -69,19 +69,17 @@ fl_headers_input_fail(FlHeadersInput *in, const char *detail)
 		detail = "It is not valid JSON, or a string in it is not text.";
 	else if (in->json.result == FL_TOO_LARGE)
 		detail = "Its JSON is nested too deeply.";
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-			 errmsg("invalid input syntax for type %s", "fleetlog.headers"),
-			 errdetail_internal("%s", detail),
-			 errhint("Write [[\"name\",\"value\"],...] or {\"name\":\"value\",...}.")));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+					errmsg("invalid input syntax for type %s", "fleetlog.headers"), errdetail_internal("%s", detail),
+					errhint("Write [[\"name\",\"value\"],...] or {\"name\":\"value\",...}.")));
 }
 
 /* A string or key token in plain form, in memory of the current context. */
 static FlBuf
 fl_headers_input_string(FlHeadersInput *in)
 {
-	FlBuf		plain;
-	size_t		len = in->json.token_len;
+	FlBuf plain;
+	size_t len = in->json.token_len;
 
 	fl_buf_init_fixed(&plain, palloc(len > 0 ? len : 1), len);
 	fl_json_unescape(in->json.token, len, &plain);
@@ -95,9 +93,9 @@ fl_headers_input_string(FlHeadersInput *in)
 static bool
 fl_headers_input_base64(FlHeadersInput *in, FlBuf *bytes)
 {
-	FlJson		ahead = in->json;
+	FlJson ahead = in->json;
 	const uint8_t *data;
-	size_t		len;
+	size_t len;
 
 	if (fl_json_next(&ahead) != FL_JSON_KEY || ahead.token_len != 6 || memcmp(ahead.token, "base64", 6) != 0)
 		return false;
@@ -123,11 +121,11 @@ static FlBuf
 fl_headers_input_json_text(FlHeadersInput *in, FlJsonToken token)
 {
 	const uint8_t *start = in->json.token;
-	FlBuf		text;
+	FlBuf text;
 
 	if (token == FL_JSON_OBJECT || token == FL_JSON_ARRAY)
 	{
-		int			outside = in->json.depth - 1;
+		int outside = in->json.depth - 1;
 
 		while (in->json.depth > outside && token != FL_JSON_ERROR)
 			token = fl_json_next(&in->json);
@@ -181,7 +179,7 @@ static void
 fl_headers_input_add(FlHeadersInput *in, const FlBuf *name, const FlBuf *value, bool reserved)
 {
 	const uint8_t *data = value != NULL ? value->data : NULL;
-	int64		len = value != NULL ? (int64) value->len : -1;
+	int64 len = value != NULL ? (int64) value->len : -1;
 
 	if (reserved)
 		fl_headers_builder_add_reserved(&in->builder, name->data, name->len, data, len);
@@ -195,10 +193,10 @@ fl_headers_input_add(FlHeadersInput *in, const FlBuf *name, const FlBuf *value, 
 static void
 fl_headers_input_pair(FlHeadersInput *in)
 {
-	FlBuf		name;
-	FlBuf		value;
-	bool		has_value;
-	bool		reserved = false;
+	FlBuf name;
+	FlBuf value;
+	bool has_value;
+	bool reserved = false;
 	FlJsonToken token;
 
 	if (fl_json_next(&in->json) != FL_JSON_STRING)
@@ -235,9 +233,9 @@ fl_headers_input_object(FlHeadersInput *in)
 
 	while ((token = fl_json_next(&in->json)) == FL_JSON_KEY)
 	{
-		FlBuf		name = fl_headers_input_string(in);
-		FlBuf		value;
-		bool		has_value = fl_headers_input_value(in, false, &value);
+		FlBuf name = fl_headers_input_string(in);
+		FlBuf value;
+		bool has_value = fl_headers_input_value(in, false, &value);
 
 		fl_headers_input_add(in, &name, has_value ? &value : NULL, false);
 	}
@@ -255,11 +253,11 @@ static bytea *
 fl_headers_parse(const char *text, size_t len)
 {
 	FlHeadersInput in;
-	FlBuf		out;
-	Size		room = Min(len + len / 8 + 64, MaxAllocSize - VARHDRSZ);
-	bytea	   *result = palloc(VARHDRSZ + room);
+	FlBuf out;
+	Size room = Min(len + len / 8 + 64, MaxAllocSize - VARHDRSZ);
+	bytea *result = palloc(VARHDRSZ + room);
 	FlJsonToken token;
-	FlResult	end;
+	FlResult end;
 
 	fl_buf_init_fixed(&out, VARDATA(result), room);
 	fl_headers_builder_begin(&in.builder, &out);
@@ -278,8 +276,7 @@ fl_headers_parse(const char *text, size_t len)
 	end = fl_headers_builder_end(&in.builder);
 	if (end != FL_OK)
 		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("header list is too large"),
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("header list is too large"),
 				 errdetail("A record has at most %d headers, %d of them reserved, with names of at most %d bytes.",
 						   FL_HEADERS_MAX_COUNT, FL_HEADERS_MAX_RESERVED, FL_HEADERS_MAX_NAME)));
 	SET_VARSIZE(result, VARHDRSZ + out.len);
@@ -298,12 +295,10 @@ fl_headers_open(FlHeaderIter *it, bytea *headers)
 static bool
 fl_headers_next(FlHeaderIter *it, FlHeader *h)
 {
-	bool		found = fl_header_iter_next(it, h);
+	bool found = fl_header_iter_next(it, h);
 
 	if (it->result != FL_OK || (found && !fl_utf8_valid_text(h->name, h->name_len)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("header list of a record is damaged")));
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("header list of a record is damaged")));
 	return found;
 }
 
@@ -311,8 +306,8 @@ fl_headers_next(FlHeaderIter *it, FlHeader *h)
 static char *
 fl_headers_base64(const FlHeader *h, int *len)
 {
-	Size		size = fl_base64_size(h->value_len);
-	char	   *text = palloc(size > 0 ? size : 1);
+	Size size = fl_base64_size(h->value_len);
+	char *text = palloc(size > 0 ? size : 1);
 
 	fl_base64_encode(text, h->value, h->value_len);
 	*len = (int) size;
@@ -322,7 +317,7 @@ fl_headers_base64(const FlHeader *h, int *len)
 static void
 fl_headers_append_json_string(StringInfo buf, const uint8_t *data, int len)
 {
-	char	   *text = pnstrdup((const char *) data, len);
+	char *text = pnstrdup((const char *) data, len);
 
 	escape_json(buf, text);
 	pfree(text);
@@ -337,8 +332,8 @@ fl_headers_append_value(StringInfo buf, const FlHeader *h)
 		fl_headers_append_json_string(buf, h->value, h->value_len);
 	else
 	{
-		int			len;
-		char	   *text = fl_headers_base64(h, &len);
+		int len;
+		char *text = fl_headers_base64(h, &len);
 
 		appendStringInfoString(buf, "{\"base64\":\"");
 		appendBinaryStringInfo(buf, text, len);
@@ -352,7 +347,7 @@ fl_headers_append_value(StringInfo buf, const FlHeader *h)
 Datum
 fl_sql_headers_in(PG_FUNCTION_ARGS)
 {
-	char	   *text = PG_GETARG_CSTRING(0);
+	char *text = PG_GETARG_CSTRING(0);
 
 	PG_RETURN_BYTEA_P(fl_headers_parse(text, strlen(text)));
 }
@@ -360,9 +355,9 @@ fl_sql_headers_in(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_out(PG_FUNCTION_ARGS)
 {
-	bytea	   *headers = PG_GETARG_BYTEA_PP(0);
+	bytea *headers = PG_GETARG_BYTEA_PP(0);
 	FlHeaderIter it;
-	FlHeader	h;
+	FlHeader h;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -384,9 +379,9 @@ fl_sql_headers_out(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_recv(PG_FUNCTION_ARGS)
 {
-	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
-	int			len = buf->len - buf->cursor;
-	bytea	   *result = palloc(VARHDRSZ + len);
+	StringInfo buf = (StringInfo) PG_GETARG_POINTER(0);
+	int len = buf->len - buf->cursor;
+	bytea *result = palloc(VARHDRSZ + len);
 
 	SET_VARSIZE(result, VARHDRSZ + len);
 	pq_copymsgbytes(buf, VARDATA(result), len);
@@ -395,16 +390,13 @@ fl_sql_headers_recv(PG_FUNCTION_ARGS)
 		case FL_OK:
 			break;
 		case FL_TOO_LARGE:
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("header list is too large")));
+			ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("header list is too large")));
 			break;
 		case FL_INCOMPLETE:
 		case FL_MALFORMED:
 		case FL_UNSUPPORTED:
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-					 errmsg("invalid external binary value for type %s", "fleetlog.headers")));
+			ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+							errmsg("invalid external binary value for type %s", "fleetlog.headers")));
 			break;
 	}
 	PG_RETURN_BYTEA_P(result);
@@ -413,7 +405,7 @@ fl_sql_headers_recv(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_send(PG_FUNCTION_ARGS)
 {
-	bytea	   *headers = PG_GETARG_BYTEA_PP(0);
+	bytea *headers = PG_GETARG_BYTEA_PP(0);
 	StringInfoData buf;
 
 	pq_begintypsend(&buf);
@@ -426,10 +418,10 @@ fl_sql_headers_send(PG_FUNCTION_ARGS)
 static bool
 fl_headers_equal(FunctionCallInfo fcinfo)
 {
-	bytea	   *a = PG_GETARG_BYTEA_PP(0);
-	bytea	   *b = PG_GETARG_BYTEA_PP(1);
-	Size		len = VARSIZE_ANY_EXHDR(a);
-	bool		equal = len == VARSIZE_ANY_EXHDR(b) && memcmp(VARDATA_ANY(a), VARDATA_ANY(b), len) == 0;
+	bytea *a = PG_GETARG_BYTEA_PP(0);
+	bytea *b = PG_GETARG_BYTEA_PP(1);
+	Size len = VARSIZE_ANY_EXHDR(a);
+	bool equal = len == VARSIZE_ANY_EXHDR(b) && memcmp(VARDATA_ANY(a), VARDATA_ANY(b), len) == 0;
 
 	PG_FREE_IF_COPY(a, 0);
 	PG_FREE_IF_COPY(b, 1);
@@ -451,8 +443,8 @@ fl_sql_headers_ne(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_hash(PG_FUNCTION_ARGS)
 {
-	bytea	   *headers = PG_GETARG_BYTEA_PP(0);
-	Datum		hash = hash_any((const unsigned char *) VARDATA_ANY(headers), VARSIZE_ANY_EXHDR(headers));
+	bytea *headers = PG_GETARG_BYTEA_PP(0);
+	Datum hash = hash_any((const unsigned char *) VARDATA_ANY(headers), VARSIZE_ANY_EXHDR(headers));
 
 	PG_FREE_IF_COPY(headers, 0);
 	return hash;
@@ -461,9 +453,9 @@ fl_sql_headers_hash(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_hash_extended(PG_FUNCTION_ARGS)
 {
-	bytea	   *headers = PG_GETARG_BYTEA_PP(0);
-	Datum		hash = hash_any_extended((const unsigned char *) VARDATA_ANY(headers), VARSIZE_ANY_EXHDR(headers),
-										 (uint64) PG_GETARG_INT64(1));
+	bytea *headers = PG_GETARG_BYTEA_PP(0);
+	Datum hash = hash_any_extended((const unsigned char *) VARDATA_ANY(headers), VARSIZE_ANY_EXHDR(headers),
+								   (uint64) PG_GETARG_INT64(1));
 
 	PG_FREE_IF_COPY(headers, 0);
 	return hash;
@@ -483,16 +475,16 @@ fl_headers_jsonb_string(JsonbValue *v, const void *data, int len)
 Datum
 fl_sql_headers_to_jsonb(PG_FUNCTION_ARGS)
 {
-	bytea	   *headers = PG_GETARG_BYTEA_PP(0);
+	bytea *headers = PG_GETARG_BYTEA_PP(0);
 	JsonbParseState *state = NULL;
 	FlHeaderIter it;
-	FlHeader	h;
+	FlHeader h;
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	fl_headers_open(&it, headers);
 	while (fl_headers_next(&it, &h))
 	{
-		JsonbValue	v;
+		JsonbValue v;
 
 		fl_headers_jsonb_string(&v, h.name, h.name_len);
 		pushJsonbValue(&state, WJB_KEY, &v);
@@ -502,8 +494,8 @@ fl_sql_headers_to_jsonb(PG_FUNCTION_ARGS)
 			fl_headers_jsonb_string(&v, h.value, h.value_len);
 		else
 		{
-			int			len;
-			char	   *text = fl_headers_base64(&h, &len);
+			int len;
+			char *text = fl_headers_base64(&h, &len);
 
 			fl_headers_jsonb_string(&v, text, len);
 		}
@@ -516,8 +508,8 @@ fl_sql_headers_to_jsonb(PG_FUNCTION_ARGS)
 Datum
 fl_sql_headers_from_jsonb(PG_FUNCTION_ARGS)
 {
-	Jsonb	   *jsonb = PG_GETARG_JSONB_P(0);
-	char	   *text = JsonbToCString(NULL, &jsonb->root, VARSIZE(jsonb));
+	Jsonb *jsonb = PG_GETARG_JSONB_P(0);
+	char *text = JsonbToCString(NULL, &jsonb->root, VARSIZE(jsonb));
 
 	PG_RETURN_BYTEA_P(fl_headers_parse(text, strlen(text)));
 }
@@ -533,14 +525,14 @@ fl_sql_headers_array(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *call;
 	FlHeaderIter *it;
-	FlHeader	h;
-	Datum		values[4];
-	bool		nulls[4] = {false, false, false, false};
+	FlHeader h;
+	Datum values[4];
+	bool nulls[4] = {false, false, false, false};
 
 	if (SRF_IS_FIRSTCALL())
 	{
 		MemoryContext old;
-		TupleDesc	desc;
+		TupleDesc desc;
 
 		call = SRF_FIRSTCALL_INIT();
 		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
@@ -560,8 +552,7 @@ fl_sql_headers_array(PG_FUNCTION_ARGS)
 	values[0] = Int32GetDatum(h.index + 1);
 	values[1] = PointerGetDatum(cstring_to_text_with_len((const char *) h.name, h.name_len));
 	nulls[2] = h.value == NULL;
-	values[2] = nulls[2] ? (Datum) 0 :
-		PointerGetDatum(cstring_to_text_with_len((const char *) h.value, h.value_len));
+	values[2] = nulls[2] ? (Datum) 0 : PointerGetDatum(cstring_to_text_with_len((const char *) h.value, h.value_len));
 	values[3] = BoolGetDatum(h.is_reserved);
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
 }

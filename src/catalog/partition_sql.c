@@ -20,12 +20,10 @@ PG_FUNCTION_INFO_V1(fl_sql_partition);
 Datum
 fl_sql_partition(PG_FUNCTION_ARGS)
 {
-	bytea	   *key = PG_GETARG_BYTEA_PP(0);
-	int32		shards = PG_GETARG_INT32(1);
+	bytea *key = PG_GETARG_BYTEA_PP(0);
+	int32 shards = PG_GETARG_INT32(1);
 
 	if (shards < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of shards must be at least 1")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("number of shards must be at least 1")));
 	PG_RETURN_INT32(fl_partition((const uint8_t *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), shards));
 }

@@ -14,7 +14,7 @@
  * Building a jsonb keeps the members of a container in an array that doubles;
  * at some millions it passes the largest allocation.  This many are safe.
  */
-#define FL_JSONB_MAX_TOKENS		(4 * 1024 * 1024)
+#define FL_JSONB_MAX_TOKENS (4 * 1024 * 1024)
 
 /*
  * Bytes that a value takes in a jsonb beyond its own text, at most: entry,
@@ -25,8 +25,8 @@
 /* What a value that is being looked through will need. */
 typedef struct FlJsonbBudget
 {
-	int64		tokens;
-	int64		bytes;
+	int64 tokens;
+	int64 bytes;
 } FlJsonbBudget;
 
 /* Adds one token of that many bytes; false when jsonb could refuse the whole. */
@@ -38,4 +38,4 @@ fl_jsonb_budget_take(FlJsonbBudget *budget, Size len)
 	return budget->tokens <= FL_JSONB_MAX_TOKENS && budget->bytes <= JENTRY_OFFLENMASK;
 }
 
-#endif							/* FLEETLOG_CATALOG_PAYLOAD_H */
+#endif /* FLEETLOG_CATALOG_PAYLOAD_H */

@@ -38,36 +38,36 @@
 
 PG_FUNCTION_INFO_V1(fl_sql_cbor);
 
-#define FL_CBOR_MAX_DEPTH	64
+#define FL_CBOR_MAX_DEPTH 64
 
 /* ---------- one head ---------- */
 
 typedef enum FlCborKind
 {
-	FL_CBOR_UNSIGNED,			/* number */
-	FL_CBOR_NEGATIVE,			/* -1 - number */
-	FL_CBOR_BYTES,				/* data, number bytes */
-	FL_CBOR_TEXT,				/* likewise */
-	FL_CBOR_BYTES_CHUNKS,		/* chunks follow, then a break */
+	FL_CBOR_UNSIGNED,     /* number */
+	FL_CBOR_NEGATIVE,     /* -1 - number */
+	FL_CBOR_BYTES,        /* data, number bytes */
+	FL_CBOR_TEXT,         /* likewise */
+	FL_CBOR_BYTES_CHUNKS, /* chunks follow, then a break */
 	FL_CBOR_TEXT_CHUNKS,
-	FL_CBOR_ARRAY,				/* number items, or open */
-	FL_CBOR_MAP,				/* number pairs, or open */
+	FL_CBOR_ARRAY, /* number items, or open */
+	FL_CBOR_MAP,   /* number pairs, or open */
 	FL_CBOR_TAG,
-	FL_CBOR_FLOAT,				/* real, of single or half precision */
-	FL_CBOR_DOUBLE,				/* real */
-	FL_CBOR_BOOL,				/* number is 0 or 1 */
-	FL_CBOR_NULL,				/* null or undefined */
+	FL_CBOR_FLOAT,  /* real, of single or half precision */
+	FL_CBOR_DOUBLE, /* real */
+	FL_CBOR_BOOL,   /* number is 0 or 1 */
+	FL_CBOR_NULL,   /* null or undefined */
 	FL_CBOR_BREAK
 } FlCborKind;
 
 /* What the decoder's callback left. */
 typedef struct FlCborHead
 {
-	FlCborKind	kind;
-	uint64		number;
+	FlCborKind kind;
+	uint64 number;
 	const uint8_t *data;
-	double		real;
-	bool		open;			/* of indefinite length */
+	double real;
+	bool open; /* of indefinite length */
 } FlCborHead;
 
 static void
@@ -265,22 +265,22 @@ static const struct cbor_callbacks fl_cbor_callbacks = {
 /* One open container. */
 typedef struct FlCborLevel
 {
-	bool		is_map;
-	bool		open;			/* ends by a break */
-	bool		want_key;		/* of a map */
-	uint64		left;			/* keys and values still to come, if not open */
+	bool is_map;
+	bool open;     /* ends by a break */
+	bool want_key; /* of a map */
+	uint64 left;   /* keys and values still to come, if not open */
 } FlCborLevel;
 
 typedef struct FlCborWalk
 {
 	const uint8_t *pos;
 	const uint8_t *end;
-	int			depth;
+	int depth;
 	FlCborLevel levels[FL_CBOR_MAX_DEPTH];
 	FlJsonbBudget budget;
 	JsonbParseState *state;
-	JsonbValue	scalar;			/* the whole item, when it is no container */
-	JsonbValue *root;			/* set when the whole item is complete */
+	JsonbValue scalar; /* the whole item, when it is no container */
+	JsonbValue *root;  /* set when the whole item is complete */
 } FlCborWalk;
 
 /* Reads one head and moves behind it. */
@@ -309,8 +309,8 @@ fl_cbor_string_value(JsonbValue *v, char *text, int len)
 static bool
 fl_cbor_string(FlCborWalk *walk, bool is_text, const uint8_t *data, Size len, JsonbValue *v)
 {
-	char	   *base64;
-	Size		size = is_text ? len : fl_base64_size(len);
+	char *base64;
+	Size size = is_text ? len : fl_base64_size(len);
 
 	if (!fl_jsonb_budget_take(&walk->budget, size))
 		return false;
@@ -335,7 +335,7 @@ static bool
 fl_cbor_chunks(FlCborWalk *walk, bool is_text, JsonbValue *v)
 {
 	StringInfoData all;
-	FlCborHead	head;
+	FlCborHead head;
 
 	initStringInfo(&all);
 	for (;;)
@@ -357,7 +357,7 @@ fl_cbor_chunks(FlCborWalk *walk, bool is_text, JsonbValue *v)
 static char *
 fl_cbor_digits(const FlCborHead *head)
 {
-	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN];
+	char buf[DOUBLE_SHORTEST_DECIMAL_LEN];
 
 	switch (head->kind)
 	{
@@ -386,7 +386,7 @@ fl_cbor_digits(const FlCborHead *head)
 static bool
 fl_cbor_scalar(FlCborWalk *walk, const FlCborHead *head, JsonbValue *v)
 {
-	char	   *digits;
+	char *digits;
 
 	switch (head->kind)
 	{
@@ -415,7 +415,7 @@ fl_cbor_scalar(FlCborWalk *walk, const FlCborHead *head, JsonbValue *v)
 static void
 fl_cbor_key(JsonbValue *v)
 {
-	char	   *text = NULL;
+	char *text = NULL;
 
 	switch (v->type)
 	{
@@ -471,8 +471,8 @@ fl_cbor_break(FlCborWalk *walk)
 static bool
 fl_cbor_container(FlCborWalk *walk, const FlCborHead *head)
 {
-	bool		is_map = head->kind == FL_CBOR_MAP;
-	uint64		left = walk->end - walk->pos;
+	bool is_map = head->kind == FL_CBOR_MAP;
+	uint64 left = walk->end - walk->pos;
 	FlCborLevel *level;
 
 	/* Every item takes a byte at least; this also keeps 2 * number in range. */
@@ -525,9 +525,9 @@ fl_cbor_push(FlCborWalk *walk, JsonbValue *v)
 static bool
 fl_cbor_walk(FlCborWalk *walk)
 {
-	bool		tagged = false;
-	FlCborHead	head;
-	JsonbValue	v;
+	bool tagged = false;
+	FlCborHead head;
+	JsonbValue v;
 
 	do
 	{
@@ -562,8 +562,8 @@ fl_cbor_walk(FlCborWalk *walk)
 Datum
 fl_sql_cbor(PG_FUNCTION_ARGS)
 {
-	bytea	   *payload = PG_GETARG_BYTEA_PP(0);
-	FlCborWalk	walk;
+	bytea *payload = PG_GETARG_BYTEA_PP(0);
+	FlCborWalk walk;
 
 	walk.pos = (const uint8_t *) VARDATA_ANY(payload);
 	walk.end = walk.pos + VARSIZE_ANY_EXHDR(payload);

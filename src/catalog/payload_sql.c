@@ -34,14 +34,14 @@ PG_FUNCTION_INFO_V1(fl_sql_json);
  * it.  Leading and trailing zeros are counted although numeric would drop some
  * of them: nobody will miss such numbers.
  */
-#define FL_NUMERIC_MAX_INTEGER_DIGITS	131072
-#define FL_NUMERIC_MAX_FRACTION_DIGITS	16383
+#define FL_NUMERIC_MAX_INTEGER_DIGITS  131072
+#define FL_NUMERIC_MAX_FRACTION_DIGITS 16383
 
 Datum
 fl_sql_text(PG_FUNCTION_ARGS)
 {
-	bytea	   *payload = PG_GETARG_BYTEA_PP(0);
-	Size		len = VARSIZE_ANY_EXHDR(payload);
+	bytea *payload = PG_GETARG_BYTEA_PP(0);
+	Size len = VARSIZE_ANY_EXHDR(payload);
 
 	if (!fl_utf8_valid_text((const uint8_t *) VARDATA_ANY(payload), len))
 		PG_RETURN_NULL();
@@ -51,20 +51,20 @@ fl_sql_text(PG_FUNCTION_ARGS)
 static bool
 fl_json_number_fits(const FlJson *json)
 {
-	size_t		integer_digits;
-	size_t		fraction_digits;
-	int64		exponent;
+	size_t integer_digits;
+	size_t fraction_digits;
+	int64 exponent;
 
 	fl_json_number_shape(json->token, json->token_len, &integer_digits, &fraction_digits, &exponent);
 	return (int64) integer_digits + exponent <= FL_NUMERIC_MAX_INTEGER_DIGITS &&
-		(int64) fraction_digits - exponent <= FL_NUMERIC_MAX_FRACTION_DIGITS;
+		   (int64) fraction_digits - exponent <= FL_NUMERIC_MAX_FRACTION_DIGITS;
 }
 
 /* Would the server's jsonb take it without raising an error? */
 static bool
 fl_json_fits_jsonb(const uint8_t *text, Size len)
 {
-	FlJson		json;
+	FlJson json;
 	FlJsonToken token;
 	FlJsonbBudget budget = {0, 0};
 
@@ -84,9 +84,9 @@ fl_json_fits_jsonb(const uint8_t *text, Size len)
 Datum
 fl_sql_json(PG_FUNCTION_ARGS)
 {
-	bytea	   *payload = PG_GETARG_BYTEA_PP(0);
-	Size		len = VARSIZE_ANY_EXHDR(payload);
-	char	   *text;
+	bytea *payload = PG_GETARG_BYTEA_PP(0);
+	Size len = VARSIZE_ANY_EXHDR(payload);
+	char *text;
 
 	if (!fl_json_fits_jsonb((const uint8_t *) VARDATA_ANY(payload), len))
 		PG_RETURN_NULL();

@@ -306,10 +306,21 @@ check_alter_table(AlterTableStmt *stmt)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	part = classify(relid, &stream);
-	if (part == PART_NONE)
-		return;
 	foreach(lc, stmt->cmds)
-		check_alter_command(relid, part, stream, lfirst_node(AlterTableCmd, lc));
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		/* Another table that would inherit from one of ours. */
+		if (cmd->subtype == AT_AddInherit)
+		{
+			Oid			parent = RangeVarGetRelid(castNode(RangeVar, cmd->def), NoLock, true);
+
+			if (fl_is_log_relation(parent))
+				refuse_feature(parent, "inheritance is", "Create a view instead.");
+		}
+		if (part != PART_NONE)
+			check_alter_command(relid, part, stream, cmd);
+	}
 }
 
 /*

@@ -199,6 +199,23 @@ create_as_owner(const ShardTable *t, int64 lower, int64 upper)
 	return leaf;
 }
 
+static bool
+overlaps(Oid stream, int32 shard, int64 lower, int64 upper, FlSegment *other)
+{
+	int			n;
+	const FlSegment *segs = fl_segment_list(stream, shard, &n);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (segs[i].lower < upper && lower < segs[i].upper)
+		{
+			*other = segs[i];
+			return true;
+		}
+	}
+	return false;
+}
+
 Oid
 fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper)
 {
@@ -219,6 +236,12 @@ fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper)
 	LockRelationOid(table, ShareUpdateExclusiveLock);
 	if (fl_segment_find(stream, shard, lower, &other) && other.lower == lower)
 		return other.leaf;
+	if (overlaps(stream, shard, lower, upper, &other))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("segment from offset " INT64_FORMAT " to " INT64_FORMAT " overlaps segment \"%s\"",
+						lower, upper, get_rel_name(other.leaf)),
+				 errdetail("That segment goes from " INT64_FORMAT " to " INT64_FORMAT ".", other.lower, other.upper)));
 	read_shard_table(table, &t);
 	return create_as_owner(&t, lower, upper);
 }
