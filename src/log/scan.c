@@ -64,7 +64,7 @@ typedef struct FlScan
 	PageRun		runs[MAX_BATCHES_PER_PAGE];
 	int			nruns;
 	int			run;			/* current run */
-	int32		next;			/* next record in the run, forward; one past when backward */
+	int32		cur;			/* record of the run returned last; -1 and count: before, after */
 
 	FlBatch    *batch;			/* of runs[batch_run] */
 	int			batch_run;		/* -1: none */
@@ -208,7 +208,7 @@ scan_start(FlScan *scan)
 	scan->block = InvalidBlockNumber;
 	scan->nruns = 0;
 	scan->run = 0;
-	scan->next = 0;
+	scan->cur = -1;
 	scan->batch_run = -1;
 }
 
@@ -337,7 +337,9 @@ scan_advance(FlScan *scan, bool forward)
 
 		if (blk == InvalidBlockNumber)
 		{
+			/* As with heap, the next call begins anew, from the end its direction says. */
 			scan->block = InvalidBlockNumber;
+			scan->inited = false;
 			scan->nruns = 0;
 			scan->batch_run = -1;
 			return false;
@@ -348,7 +350,7 @@ scan_advance(FlScan *scan, bool forward)
 		if (scan->nruns > 0)
 		{
 			scan->run = forward ? 0 : scan->nruns - 1;
-			scan->next = forward ? 0 : scan->runs[scan->run].count;
+			scan->cur = forward ? -1 : scan->runs[scan->run].count;
 			return true;
 		}
 	}
@@ -369,22 +371,20 @@ fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot
 		if (scan->nruns > 0)
 		{
 			r = &scan->runs[scan->run];
-			if (forward && scan->next < r->count)
-				break;
-			if (!forward && scan->next > 0)
+			if (forward ? scan->cur + 1 < r->count : scan->cur > 0)
 				break;
 			/* The next batch on this page, so that the slot lets go of this one. */
 			ExecClearTuple(slot);
 			if (forward && scan->run + 1 < scan->nruns)
 			{
 				scan->run++;
-				scan->next = 0;
+				scan->cur = -1;
 				continue;
 			}
 			if (!forward && scan->run > 0)
 			{
 				scan->run--;
-				scan->next = scan->runs[scan->run].count;
+				scan->cur = scan->runs[scan->run].count;
 				continue;
 			}
 		}
@@ -393,10 +393,8 @@ fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot
 			return false;
 	}
 	batch = scan_batch(scan, scan->run);
-	/* Backward: `next` is one past the record to return; it then points at it. */
-	i = forward ? scan->next++ : --scan->next;
-	if (!forward && slot->tts_tableOid == InvalidOid)
-		slot->tts_tableOid = RelationGetRelid(scan->base.rs_rd);
+	scan->cur += forward ? 1 : -1;
+	i = scan->cur;
 	fl_tid_set(&tid, scan->head_block, batch->npages, batch->head.first_item, i);
 	fl_slot_store(slot, batch, i, &tid, RelationGetRelid(scan->base.rs_rd));
 	pgstat_count_heap_getnext(scan->base.rs_rd);
@@ -475,7 +473,7 @@ analyze_load(FlScan *scan, BlockNumber blk)
 			scan->runs[i].state = fl_xmin_state(scan->base.rs_rd, scan->head_block, head.xmin);
 	}
 	scan->run = 0;
-	scan->next = 0;
+	scan->cur = -1;
 	return true;
 }
 
@@ -512,7 +510,7 @@ fl_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin,
 {
 	FlScan	   *scan = (FlScan *) sscan;
 
-	for (; scan->run < scan->nruns; scan->run++, scan->next = 0)
+	for (; scan->run < scan->nruns; scan->run++, scan->cur = -1)
 	{
 		PageRun    *r = &scan->runs[scan->run];
 
@@ -523,10 +521,10 @@ fl_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin,
 		}
 		if (r->state == FL_XMIN_IN_PROGRESS)
 			continue;			/* counted when it has committed */
-		if (scan->next < r->count)
+		if (scan->cur + 1 < r->count)
 		{
 			*liverows += 1;
-			return store_item(scan, (OffsetNumber) (r->item + scan->next++), slot);
+			return store_item(scan, (OffsetNumber) (r->item + ++scan->cur), slot);
 		}
 	}
 	ExecClearTuple(slot);
