@@ -32,4 +32,4 @@ extern void fl_base64_encode(char *dst, const uint8_t *src, size_t len);
  */
 extern FlResult fl_base64_decode(const uint8_t *src, size_t len, FlBuf *out);
 
-#endif							/* FLEETLOG_BASE64_H */
+#endif /* FLEETLOG_BASE64_H */

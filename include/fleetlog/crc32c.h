@@ -22,4 +22,4 @@ extern uint32_t fl_crc32c_begin(void);
 extern uint32_t fl_crc32c_add(uint32_t state, const void *data, size_t len);
 extern uint32_t fl_crc32c_end(uint32_t state);
 
-#endif							/* FLEETLOG_CRC32C_H */
+#endif /* FLEETLOG_CRC32C_H */

@@ -26,8 +26,8 @@
 #include <string.h>
 
 /* Longest encodings of a 32-bit and a 64-bit varint, in bytes. */
-#define FL_VARINT_MAX		5
-#define FL_VARLONG_MAX		10
+#define FL_VARINT_MAX  5
+#define FL_VARLONG_MAX 10
 
 /* ---------- fixed-width integers at a pointer, no bounds ---------- */
 
@@ -40,8 +40,7 @@ fl_get_le16(const uint8_t *p)
 static inline uint32_t
 fl_get_le32(const uint8_t *p)
 {
-	return (uint32_t) p[0] | (uint32_t) p[1] << 8 |
-		(uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
+	return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
 }
 
 static inline uint64_t
@@ -59,8 +58,7 @@ fl_get_be16(const uint8_t *p)
 static inline uint32_t
 fl_get_be32(const uint8_t *p)
 {
-	return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 |
-		(uint32_t) p[2] << 8 | (uint32_t) p[3];
+	return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | (uint32_t) p[3];
 }
 
 static inline uint64_t
@@ -126,7 +124,7 @@ fl_zigzag32(int32_t v)
 static inline int32_t
 fl_unzigzag32(uint32_t u)
 {
-	return (int32_t) ((u >> 1) ^ (uint32_t) -(int32_t) (u & 1));
+	return (int32_t) ((u >> 1) ^ (0 - (u & 1)));
 }
 
 static inline uint64_t
@@ -138,15 +136,15 @@ fl_zigzag64(int64_t v)
 static inline int64_t
 fl_unzigzag64(uint64_t u)
 {
-	return (int64_t) ((u >> 1) ^ (uint64_t) -(int64_t) (u & 1));
+	return (int64_t) ((u >> 1) ^ (0 - (u & 1)));
 }
 
 /* Bytes that fl_put_varlong (and, for a 32-bit value, fl_write_varint) uses. */
 static inline size_t
 fl_varlong_size(int64_t v)
 {
-	uint64_t	u = fl_zigzag64(v);
-	size_t		n = 1;
+	uint64_t u = fl_zigzag64(v);
+	size_t n = 1;
 
 	while (u >= 0x80)
 	{
@@ -166,7 +164,7 @@ fl_varint_size(int32_t v)
 static inline uint8_t *
 fl_put_varlong(uint8_t *p, int64_t v)
 {
-	uint64_t	u = fl_zigzag64(v);
+	uint64_t u = fl_zigzag64(v);
 
 	while (u >= 0x80)
 	{
@@ -189,9 +187,9 @@ fl_put_varint(uint8_t *p, int32_t v)
 /* Borrows the bytes; copying the struct makes an independent cursor. */
 typedef struct FlReader
 {
-	const uint8_t *pos;			/* next byte to read, never beyond end */
-	const uint8_t *end;			/* first byte that is not ours */
-	bool		failed;			/* sticky */
+	const uint8_t *pos; /* next byte to read, never beyond end */
+	const uint8_t *end; /* first byte that is not ours */
+	bool failed;        /* sticky */
 } FlReader;
 
 /* data may be NULL when len is 0. */
@@ -237,14 +235,13 @@ fl_read_u8(FlReader *r)
 	return p != NULL ? *p : 0;
 }
 
-#define FL_DEFINE_READ(name, type, size) \
-static inline type \
-fl_read_##name(FlReader *r) \
-{ \
-	const uint8_t *p = fl_read_bytes(r, size); \
-\
-	return p != NULL ? fl_get_##name(p) : 0; \
-}
+#define FL_DEFINE_READ(name, type, size)                                                                               \
+	static inline type fl_read_##name(FlReader *r)                                                                     \
+	{                                                                                                                  \
+		const uint8_t *p = fl_read_bytes(r, size);                                                                     \
+                                                                                                                       \
+		return p != NULL ? fl_get_##name(p) : 0;                                                                       \
+	}
 
 FL_DEFINE_READ(be16, uint16_t, 2)
 FL_DEFINE_READ(be32, uint32_t, 4)
@@ -262,11 +259,11 @@ FL_DEFINE_READ(le64, uint64_t, 8)
 static inline uint64_t
 fl_read_groups(FlReader *r, int bits)
 {
-	uint64_t	u = 0;
+	uint64_t u = 0;
 
 	for (int shift = 0; shift < bits; shift += 7)
 	{
-		uint8_t		b;
+		uint8_t b;
 
 		if (r->failed || r->pos == r->end)
 			break;
@@ -311,9 +308,9 @@ fl_read_varlong(FlReader *r)
  */
 typedef struct FlAllocator
 {
-	void	   *(*realloc) (void *ctx, void *old, size_t old_size, size_t new_size);
-	void		(*free) (void *ctx, void *p);
-	void	   *ctx;
+	void *(*realloc)(void *ctx, void *old, size_t old_size, size_t new_size);
+	void (*free)(void *ctx, void *p);
+	void *ctx;
 } FlAllocator;
 
 extern const FlAllocator fl_malloc_allocator;
@@ -324,12 +321,12 @@ extern const FlAllocator fl_malloc_allocator;
  */
 typedef struct FlBuf
 {
-	uint8_t    *data;			/* NULL until the first write */
-	size_t		len;			/* bytes written */
-	size_t		cap;			/* bytes allocated */
-	size_t		max;			/* limit of len */
-	bool		failed;			/* sticky until fl_buf_reset */
-	const FlAllocator *alloc;	/* borrowed; NULL when data is not ours */
+	uint8_t *data;            /* NULL until the first write */
+	size_t len;               /* bytes written */
+	size_t cap;               /* bytes allocated */
+	size_t max;               /* limit of len */
+	bool failed;              /* sticky until fl_buf_reset */
+	const FlAllocator *alloc; /* borrowed; NULL when data is not ours */
 } FlBuf;
 
 /* alloc NULL means fl_malloc_allocator. */
@@ -373,7 +370,7 @@ fl_buf_reserve(FlBuf *b, size_t n)
 static inline void
 fl_write_bytes(FlBuf *b, const void *src, size_t n)
 {
-	uint8_t    *p;
+	uint8_t *p;
 
 	if (n == 0)
 		return;
@@ -388,7 +385,7 @@ fl_write_bytes(FlBuf *b, const void *src, size_t n)
 static inline void
 fl_write_u8(FlBuf *b, uint8_t v)
 {
-	uint8_t    *p = fl_buf_reserve(b, 1);
+	uint8_t *p = fl_buf_reserve(b, 1);
 
 	if (p != NULL)
 	{
@@ -397,18 +394,17 @@ fl_write_u8(FlBuf *b, uint8_t v)
 	}
 }
 
-#define FL_DEFINE_WRITE(name, type, size) \
-static inline void \
-fl_write_##name(FlBuf *b, type v) \
-{ \
-	uint8_t    *p = fl_buf_reserve(b, size); \
-\
-	if (p != NULL) \
-	{ \
-		fl_put_##name(p, v); \
-		b->len += size; \
-	} \
-}
+#define FL_DEFINE_WRITE(name, type, size)                                                                              \
+	static inline void fl_write_##name(FlBuf *b, type v)                                                               \
+	{                                                                                                                  \
+		uint8_t *p = fl_buf_reserve(b, size);                                                                          \
+                                                                                                                       \
+		if (p != NULL)                                                                                                 \
+		{                                                                                                              \
+			fl_put_##name(p, v);                                                                                       \
+			b->len += size;                                                                                            \
+		}                                                                                                              \
+	}
 
 FL_DEFINE_WRITE(be16, uint16_t, 2)
 FL_DEFINE_WRITE(be32, uint32_t, 4)
@@ -421,7 +417,7 @@ FL_DEFINE_WRITE(le64, uint64_t, 8)
 static inline void
 fl_write_varlong(FlBuf *b, int64_t v)
 {
-	uint8_t    *p = fl_buf_reserve(b, fl_varlong_size(v));
+	uint8_t *p = fl_buf_reserve(b, fl_varlong_size(v));
 
 	if (p != NULL)
 		b->len += (size_t) (fl_put_varlong(p, v) - p);
@@ -433,4 +429,4 @@ fl_write_varint(FlBuf *b, int32_t v)
 	fl_write_varlong(b, v);
 }
 
-#endif							/* FLEETLOG_CURSOR_H */
+#endif /* FLEETLOG_CURSOR_H */

@@ -32,12 +32,12 @@
 #include "fleetlog/cursor.h"
 #include "fleetlog/result.h"
 
-#define FL_HEADERS_MAX_COUNT	1024	/* headers of one record */
-#define FL_HEADERS_MAX_RESERVED	127 /* of these, ours */
-#define FL_HEADERS_MAX_NAME		32768	/* bytes of a name */
+#define FL_HEADERS_MAX_COUNT    1024  /* headers of one record */
+#define FL_HEADERS_MAX_RESERVED 127   /* of these, ours */
+#define FL_HEADERS_MAX_NAME     32768 /* bytes of a name */
 
 /* The FlHeaders form of an empty list: {0, 0}. */
-#define FL_HEADERS_EMPTY_SIZE	2
+#define FL_HEADERS_EMPTY_SIZE 2
 extern const uint8_t fl_headers_empty[FL_HEADERS_EMPTY_SIZE];
 
 /* ---------- builder ---------- */
@@ -48,24 +48,22 @@ extern const uint8_t fl_headers_empty[FL_HEADERS_EMPTY_SIZE];
  */
 typedef struct FlHeadersBuilder
 {
-	FlBuf	   *buf;			/* borrowed */
-	size_t		start;			/* where the list begins in buf */
-	int			count;
-	int			reserved;
-	FlResult	result;			/* first failure */
+	FlBuf *buf;   /* borrowed */
+	size_t start; /* where the list begins in buf */
+	int count;
+	int reserved;
+	FlResult result; /* first failure */
 } FlHeadersBuilder;
 
 extern void fl_headers_builder_begin(FlHeadersBuilder *b, FlBuf *buf);
 
 /* Adds a header of ours: only before the first fl_headers_builder_add. */
-extern void fl_headers_builder_add_reserved(FlHeadersBuilder *b,
-											const void *name, size_t name_len,
-											const void *value, int64_t value_len);
+extern void fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value,
+											int64_t value_len);
 
 /* Adds a header of the sender. value_len -1 = NULL. Name and value are copied. */
-extern void fl_headers_builder_add(FlHeadersBuilder *b,
-								   const void *name, size_t name_len,
-								   const void *value, int64_t value_len);
+extern void fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value,
+								   int64_t value_len);
 
 /*
  * Completes the list: buf holds it from b->start on.  FL_TOO_LARGE when a
@@ -78,29 +76,28 @@ extern FlResult fl_headers_builder_end(FlHeadersBuilder *b);
 
 typedef struct FlHeader
 {
-	const uint8_t *name;		/* borrowed from the list */
-	const uint8_t *value;		/* NULL when value_len is -1 */
-	int32_t		name_len;
-	int32_t		value_len;		/* -1 = NULL */
-	int			index;			/* 0, 1, ... */
-	bool		is_reserved;	/* one of ours */
+	const uint8_t *name;  /* borrowed from the list */
+	const uint8_t *value; /* NULL when value_len is -1 */
+	int32_t name_len;
+	int32_t value_len; /* -1 = NULL */
+	int index;         /* 0, 1, ... */
+	bool is_reserved;  /* one of ours */
 } FlHeader;
 
 typedef struct FlHeaderIter
 {
-	FlReader	r;
-	int			count;			/* as announced; 0 when the list is malformed */
-	int			next;
-	int			reserved;
-	FlResult	result;			/* FL_OK, or why the iteration ended early */
+	FlReader r;
+	int count; /* as announced; 0 when the list is malformed */
+	int next;
+	int reserved;
+	FlResult result; /* FL_OK, or why the iteration ended early */
 } FlHeaderIter;
 
 /* Over the FlHeaders form. */
 extern void fl_header_iter_init(FlHeaderIter *it, const uint8_t *headers, size_t len);
 
 /* Over a record's Kafka array and attributes byte. */
-extern void fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved,
-									  const uint8_t *array, size_t len);
+extern void fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved, const uint8_t *array, size_t len);
 
 /*
  * True and the next header, or false at the end; then it->result says whether
@@ -111,11 +108,9 @@ extern bool fl_header_iter_next(FlHeaderIter *it, FlHeader *h);
 
 /* FL_OK, FL_MALFORMED or FL_TOO_LARGE (a limit above) for exactly len bytes. */
 extern FlResult fl_headers_validate(const uint8_t *headers, size_t len);
-extern FlResult fl_headers_validate_kafka(uint8_t reserved,
-										  const uint8_t *array, size_t len);
+extern FlResult fl_headers_validate_kafka(uint8_t reserved, const uint8_t *array, size_t len);
 
 /* The first reserved header of that name; false when there is none. */
-extern bool fl_headers_find_reserved(const uint8_t *headers, size_t len,
-									 const char *name, FlHeader *found);
+extern bool fl_headers_find_reserved(const uint8_t *headers, size_t len, const char *name, FlHeader *found);
 
-#endif							/* FLEETLOG_HEADERS_H */
+#endif /* FLEETLOG_HEADERS_H */

@@ -22,17 +22,17 @@
 #include "fleetlog/result.h"
 
 /* Deeper nesting is FL_TOO_LARGE. */
-#define FL_JSON_MAX_DEPTH	256
+#define FL_JSON_MAX_DEPTH 256
 
 typedef enum FlJsonToken
 {
-	FL_JSON_ERROR,				/* see result; stays so */
-	FL_JSON_END,				/* behind the one value; stays so */
+	FL_JSON_ERROR, /* see result; stays so */
+	FL_JSON_END,   /* behind the one value; stays so */
 	FL_JSON_OBJECT,
 	FL_JSON_OBJECT_END,
 	FL_JSON_ARRAY,
 	FL_JSON_ARRAY_END,
-	FL_JSON_KEY,				/* of an object; the colon is consumed */
+	FL_JSON_KEY, /* of an object; the colon is consumed */
 	FL_JSON_STRING,
 	FL_JSON_NUMBER,
 	FL_JSON_TRUE,
@@ -44,24 +44,23 @@ typedef enum FlJsonToken
 typedef enum FlJsonState
 {
 	FL_JSON_WANT_VALUE,
-	FL_JSON_WANT_VALUE_OR_END,	/* just inside `[` */
-	FL_JSON_WANT_KEY,			/* behind `,` in an object */
-	FL_JSON_WANT_KEY_OR_END,	/* just inside `{` */
+	FL_JSON_WANT_VALUE_OR_END, /* just inside `[` */
+	FL_JSON_WANT_KEY,          /* behind `,` in an object */
+	FL_JSON_WANT_KEY_OR_END,   /* just inside `{` */
 	FL_JSON_WANT_COMMA_OR_END,
-	FL_JSON_WANT_NOTHING		/* behind the whole value */
+	FL_JSON_WANT_NOTHING /* behind the whole value */
 } FlJsonState;
 
 typedef struct FlJson
 {
 	const uint8_t *pos;
 	const uint8_t *end;
-	const uint8_t *token;		/* the last token as it is written; strings and
-								 * keys without their quotes */
-	size_t		token_len;
+	const uint8_t *token; /* the last one as written; strings and keys without quotes */
+	size_t token_len;
 	FlJsonState state;
-	FlResult	result;			/* FL_OK until FL_JSON_ERROR */
-	int			depth;			/* open objects and arrays */
-	uint8_t		in_object[FL_JSON_MAX_DEPTH / 8];	/* a bit per level */
+	FlResult result;                          /* FL_OK until FL_JSON_ERROR */
+	int depth;                                /* open objects and arrays */
+	uint8_t in_object[FL_JSON_MAX_DEPTH / 8]; /* a bit per level */
 } FlJson;
 
 /* Borrows the text, which need not end in a zero byte. */
@@ -77,7 +76,7 @@ extern void fl_json_unescape(const uint8_t *token, size_t len, FlBuf *out);
  * Of a number token: digits in front of and behind the point, and the
  * exponent, which is cut to +-1,000,000,000.
  */
-extern void fl_json_number_shape(const uint8_t *token, size_t len, size_t *integer_digits,
-								 size_t *fraction_digits, int64_t *exponent);
+extern void fl_json_number_shape(const uint8_t *token, size_t len, size_t *integer_digits, size_t *fraction_digits,
+								 int64_t *exponent);
 
-#endif							/* FLEETLOG_JSON_H */
+#endif /* FLEETLOG_JSON_H */

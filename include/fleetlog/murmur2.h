@@ -19,6 +19,6 @@ extern uint32_t fl_murmur2(const uint8_t *data, size_t len);
  * The shard, 0 .. shards - 1, of a key. shards must be at least 1; the caller
  * decides itself where a record without a key goes.
  */
-extern int	fl_partition(const uint8_t *key, size_t len, int shards);
+extern int fl_partition(const uint8_t *key, size_t len, int shards);
 
-#endif							/* FLEETLOG_MURMUR2_H */
+#endif /* FLEETLOG_MURMUR2_H */

@@ -50,36 +50,36 @@
 #include "fleetlog/cursor.h"
 #include "fleetlog/result.h"
 
-#define FL_BATCH_HEADER_SIZE	61
-#define FL_BATCH_LENGTH_BASE	12	/* batch length counts from here */
-#define FL_BATCH_CRC_START		21	/* the CRC covers from here to the end */
-#define FL_BATCH_MAGIC			2
+#define FL_BATCH_HEADER_SIZE 61
+#define FL_BATCH_LENGTH_BASE 12 /* batch length counts from here */
+#define FL_BATCH_CRC_START   21 /* the CRC covers from here to the end */
+#define FL_BATCH_MAGIC       2
 
-#define FL_BATCH_CODEC_MASK		0x07
-#define FL_BATCH_APPEND_TIME	0x08
-#define FL_BATCH_TRANSACTIONAL	0x10
-#define FL_BATCH_CONTROL		0x20
+#define FL_BATCH_CODEC_MASK    0x07
+#define FL_BATCH_APPEND_TIME   0x08
+#define FL_BATCH_TRANSACTIONAL 0x10
+#define FL_BATCH_CONTROL       0x20
 
-#define FL_NO_TIMESTAMP			(-1)
-#define FL_NO_PRODUCER_ID		(-1)
-#define FL_NO_PRODUCER_EPOCH	(-1)
-#define FL_NO_SEQUENCE			(-1)
+#define FL_NO_TIMESTAMP      (-1)
+#define FL_NO_PRODUCER_ID    (-1)
+#define FL_NO_PRODUCER_EPOCH (-1)
+#define FL_NO_SEQUENCE       (-1)
 
 /* A batch is compressed from this raw size on, when it saves this much. */
-#define FL_COMPRESS_MIN_BYTES	256
-#define FL_COMPRESS_MIN_GAIN	12	/* percent */
+#define FL_COMPRESS_MIN_BYTES 256
+#define FL_COMPRESS_MIN_GAIN  12 /* percent */
 
-#define FL_ZSTD_DEFAULT_LEVEL	3
+#define FL_ZSTD_DEFAULT_LEVEL 3
 
 /* The smallest record: length, attributes and five one-byte varints. */
-#define FL_RECORD_MIN_SIZE		7
+#define FL_RECORD_MIN_SIZE 7
 
 typedef enum FlCodec
 {
 	FL_CODEC_NONE = 0,
 	FL_CODEC_GZIP = 1,
 	FL_CODEC_SNAPPY = 2,
-	FL_CODEC_LZ4 = 3,			/* LZ4 frame format */
+	FL_CODEC_LZ4 = 3, /* LZ4 frame format */
 	FL_CODEC_ZSTD = 4
 } FlCodec;
 
@@ -87,19 +87,19 @@ typedef enum FlCodec
 
 typedef struct FlBatchInfo
 {
-	int64_t		base_offset;
-	int64_t		base_timestamp; /* ms since 1970, or FL_NO_TIMESTAMP */
-	int64_t		max_timestamp;
-	int64_t		producer_id;
-	size_t		size;			/* of the whole batch: batch length + 12 */
-	int32_t		leader_epoch;
-	uint32_t	crc;
-	int32_t		last_offset_delta;
-	int32_t		base_sequence;
-	int32_t		record_count;
-	int16_t		producer_epoch;
-	uint16_t	attributes;
-	FlCodec		codec;			/* = attributes & FL_BATCH_CODEC_MASK */
+	int64_t base_offset;
+	int64_t base_timestamp; /* ms since 1970, or FL_NO_TIMESTAMP */
+	int64_t max_timestamp;
+	int64_t producer_id;
+	size_t size; /* of the whole batch: batch length + 12 */
+	int32_t leader_epoch;
+	uint32_t crc;
+	int32_t last_offset_delta;
+	int32_t base_sequence;
+	int32_t record_count;
+	int16_t producer_epoch;
+	uint16_t attributes;
+	FlCodec codec; /* = attributes & FL_BATCH_CODEC_MASK */
 } FlBatchInfo;
 
 /*
@@ -119,15 +119,14 @@ extern void fl_batch_encode_header(uint8_t *body, const FlBatchInfo *info);
  * headers.  For a compressed batch inflate it and call fl_records_verify too.
  */
 extern FlResult fl_batch_verify(const uint8_t *body, size_t len);
-extern FlResult fl_records_verify(const FlBatchInfo *info,
-								  const uint8_t *records, size_t len);
+extern FlResult fl_records_verify(const FlBatchInfo *info, const uint8_t *records, size_t len);
 
 /*
  * Sets base offset and leader epoch.  With append_time also what Kafka calls
  * LogAppendTime: the type bit and the max timestamp, and the CRC anew.
  */
-extern FlResult fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset,
-							   int32_t leader_epoch, bool append_time, int64_t append_ms);
+extern FlResult fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset, int32_t leader_epoch, bool append_time,
+							   int64_t append_ms);
 
 /* Sets the CRC of a whole batch of len bytes (at least 61). */
 extern void fl_batch_update_crc(uint8_t *body, size_t len);
@@ -136,31 +135,30 @@ extern void fl_batch_update_crc(uint8_t *body, size_t len);
 
 typedef struct FlRecord
 {
-	const uint8_t *key;			/* NULL when key_len is -1 */
-	const uint8_t *value;		/* NULL when value_len is -1 */
-	const uint8_t *headers;		/* Kafka array, count included */
-	const uint8_t *raw;			/* whole record, length varint included */
-	int64_t		timestamp_ms;	/* absolute, or FL_NO_TIMESTAMP */
-	int32_t		key_len;
-	int32_t		value_len;
-	uint32_t	headers_len;
-	uint32_t	raw_len;
-	int32_t		offset_delta;
-	uint8_t		attributes;		/* ours: number of reserved headers */
+	const uint8_t *key;     /* NULL when key_len is -1 */
+	const uint8_t *value;   /* NULL when value_len is -1 */
+	const uint8_t *headers; /* Kafka array, count included */
+	const uint8_t *raw;     /* whole record, length varint included */
+	int64_t timestamp_ms;   /* absolute, or FL_NO_TIMESTAMP */
+	int32_t key_len;
+	int32_t value_len;
+	uint32_t headers_len;
+	uint32_t raw_len;
+	int32_t offset_delta;
+	uint8_t attributes; /* ours: number of reserved headers */
 } FlRecord;
 
 typedef struct FlRecordIter
 {
-	FlReader	r;
-	int64_t		base_timestamp;
-	int32_t		count;
-	int32_t		next;
-	FlResult	result;			/* FL_OK, or why the iteration ended early */
+	FlReader r;
+	int64_t base_timestamp;
+	int32_t count;
+	int32_t next;
+	FlResult result; /* FL_OK, or why the iteration ended early */
 } FlRecordIter;
 
 /* records is the raw records section (see fl_batch_inflate), borrowed. */
-extern void fl_record_iter_init(FlRecordIter *it, const FlBatchInfo *info,
-								const uint8_t *records, size_t len);
+extern void fl_record_iter_init(FlRecordIter *it, const FlBatchInfo *info, const uint8_t *records, size_t len);
 
 /*
  * True and the next record, or false at the end; then it->result is FL_OK when
@@ -172,8 +170,8 @@ extern bool fl_record_iter_next(FlRecordIter *it, FlRecord *rec);
 /* ---------- records, written ---------- */
 
 /* Bytes that fl_batch_encode_record writes for the same arguments. */
-extern size_t fl_batch_record_size(int32_t offset_delta, int64_t timestamp_delta,
-								   int64_t key_len, int64_t value_len, size_t headers_len);
+extern size_t fl_batch_record_size(int32_t offset_delta, int64_t timestamp_delta, int64_t key_len, int64_t value_len,
+								   size_t headers_len);
 
 /*
  * Appends one record.  timestamp_delta is against the batch's base timestamp.
@@ -182,19 +180,17 @@ extern size_t fl_batch_record_size(int32_t offset_delta, int64_t timestamp_delta
  * and the buffer is not marked failed, so that the caller can start another
  * batch.
  */
-extern FlResult fl_batch_encode_record(FlBuf *out, int32_t offset_delta,
-									   int64_t timestamp_delta, uint8_t reserved_count,
-									   const uint8_t *key, int64_t key_len,
-									   const uint8_t *value, int64_t value_len,
-									   const uint8_t *headers, size_t headers_len);
+extern FlResult fl_batch_encode_record(FlBuf *out, int32_t offset_delta, int64_t timestamp_delta,
+									   uint8_t reserved_count, const uint8_t *key, int64_t key_len,
+									   const uint8_t *value, int64_t value_len, const uint8_t *headers,
+									   size_t headers_len);
 
 /*
  * After records were put behind an uncompressed batch: sets length, count,
  * last offset delta, max timestamp and CRC.  FL_UNSUPPORTED when the batch is
  * compressed.
  */
-extern FlResult fl_batch_grow_header(uint8_t *body, size_t new_len, int32_t new_count,
-									 int64_t max_timestamp);
+extern FlResult fl_batch_grow_header(uint8_t *body, size_t new_len, int32_t new_count, int64_t max_timestamp);
 
 /* ---------- compression ---------- */
 
@@ -215,24 +211,22 @@ extern void fl_compressor_set_level(FlCompressor *c, int zstd_level);
  * Appends the compressed form of src to out; codec is LZ4 or ZSTD.  With
  * limit less than what is needed FL_TOO_LARGE, and out is as before.
  */
-extern FlResult fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src,
-							size_t len, size_t limit, FlBuf *out);
+extern FlResult fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t limit, FlBuf *out);
 
 /*
  * Appends the plain form of src to out, at most max_raw bytes, else
  * FL_TOO_LARGE.  gzip and snappy are FL_UNSUPPORTED.
  */
-extern FlResult fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src,
-							  size_t len, size_t max_raw, FlBuf *out);
+extern FlResult fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t max_raw,
+							  FlBuf *out);
 
 /*
  * The raw records section of a batch.  Without compression *records points
  * into body and out is not touched; else out is reset and filled, and *records
  * points into it.  The section is at most max_raw bytes, else FL_TOO_LARGE.
  */
-extern FlResult fl_batch_inflate(const FlBatchInfo *info, const uint8_t *body, size_t len,
-								 FlCompressor *c, size_t max_raw, FlBuf *out,
-								 const uint8_t **records, size_t *records_len);
+extern FlResult fl_batch_inflate(const FlBatchInfo *info, const uint8_t *body, size_t len, FlCompressor *c,
+								 size_t max_raw, FlBuf *out, const uint8_t **records, size_t *records_len);
 
 /* ---------- builder ---------- */
 
@@ -242,16 +236,16 @@ extern FlResult fl_batch_inflate(const FlBatchInfo *info, const uint8_t *body, s
  */
 typedef struct FlBatchBuilder
 {
-	FlBuf		buf;			/* 61 bytes for the header, then records */
-	int32_t		count;
-	int64_t		base_timestamp; /* that of the first record */
-	int64_t		max_timestamp;
-	int64_t		base_offset;	/* (set) default 0 */
-	int32_t		leader_epoch;	/* (set) default -1 */
-	int64_t		producer_id;	/* (set) default -1 */
-	int16_t		producer_epoch; /* (set) default -1 */
-	int32_t		base_sequence;	/* (set) default -1 */
-	uint16_t	flags;			/* (set) FL_BATCH_TRANSACTIONAL and so on */
+	FlBuf buf; /* 61 bytes for the header, then records */
+	int32_t count;
+	int64_t base_timestamp; /* that of the first record */
+	int64_t max_timestamp;
+	int64_t base_offset;    /* (set) default 0 */
+	int32_t leader_epoch;   /* (set) default -1 */
+	int64_t producer_id;    /* (set) default -1 */
+	int16_t producer_epoch; /* (set) default -1 */
+	int32_t base_sequence;  /* (set) default -1 */
+	uint16_t flags;         /* (set) FL_BATCH_TRANSACTIONAL and so on */
 } FlBatchBuilder;
 
 /* max_bytes bounds the batch before compression, header included. */
@@ -264,10 +258,8 @@ extern void fl_batch_builder_free(FlBatchBuilder *b);
  * lengths -1 for NULL, kafka_headers NULL for none.  FL_TOO_LARGE: the record
  * does not fit and the builder is as before; the headers are not validated.
  */
-extern FlResult fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms,
-									 const uint8_t *key, int64_t key_len,
-									 const uint8_t *value, int64_t value_len,
-									 uint8_t reserved_count,
+extern FlResult fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms, const uint8_t *key, int64_t key_len,
+									 const uint8_t *value, int64_t value_len, uint8_t reserved_count,
 									 const uint8_t *kafka_headers, size_t headers_len);
 
 /* Records so far, and bytes of the uncompressed batch so far, header included. */
@@ -288,8 +280,7 @@ fl_batch_builder_bytes(const FlBatchBuilder *b)
  * (FL_COMPRESS_*), else plain.  c may be NULL when codec is none.  The builder
  * keeps its records.  FL_MALFORMED when it has none.
  */
-extern FlResult fl_batch_builder_finish(FlBatchBuilder *b, FlCodec codec,
-										FlCompressor *c, FlBuf *out);
+extern FlResult fl_batch_builder_finish(FlBatchBuilder *b, FlCodec codec, FlCompressor *c, FlBuf *out);
 
 /* ---------- split ---------- */
 
@@ -299,10 +290,10 @@ extern FlResult fl_batch_builder_finish(FlBatchBuilder *b, FlCodec codec,
  * sequence of the second are advanced.  The raw section must not exceed
  * max_raw.  FL_MALFORMED also when first_count leaves one of them empty.
  */
-extern FlResult fl_batch_split(const uint8_t *body, size_t len, FlCompressor *c,
-							   size_t max_raw, int32_t first_count, FlBuf *a, FlBuf *b);
+extern FlResult fl_batch_split(const uint8_t *body, size_t len, FlCompressor *c, size_t max_raw, int32_t first_count,
+							   FlBuf *a, FlBuf *b);
 
 /* Kafka's sequence arithmetic: wraps from 2^31 - 1 to 0; -1 stays -1. */
 extern int32_t fl_sequence_add(int32_t sequence, int32_t n);
 
-#endif							/* FLEETLOG_RECORD_BATCH_H */
+#endif /* FLEETLOG_RECORD_BATCH_H */

@@ -14,16 +14,14 @@
 
 typedef enum FlResult
 {
-	FL_OK,						/* done */
-	FL_INCOMPLETE,				/* well formed so far, more bytes are needed */
-	FL_MALFORMED,				/* no continuation can make these bytes valid */
-	FL_TOO_LARGE,				/* a limit given by the caller is exceeded, or no
-								 * memory is left */
-	FL_UNSUPPORTED				/* well formed, but a version or codec that we do
-								 * not speak */
+	FL_OK,         /* done */
+	FL_INCOMPLETE, /* well formed so far, more bytes are needed */
+	FL_MALFORMED,  /* no continuation can make these bytes valid */
+	FL_TOO_LARGE,  /* a limit of the caller's is exceeded, or no memory is left */
+	FL_UNSUPPORTED /* well formed, but a version or codec that we do not speak */
 } FlResult;
 
 /* Constant name of a result ("ok", "malformed", ...), for messages and tests. */
 extern const char *fl_result_name(FlResult result);
 
-#endif							/* FLEETLOG_RESULT_H */
+#endif /* FLEETLOG_RESULT_H */

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FL_TOPIC_MAX_LEN	65535	/* bytes, MQTT-4.7.3-3 */
+#define FL_TOPIC_MAX_LEN 65535 /* bytes, MQTT-4.7.3-3 */
 
 /*
  * A topic name: 1 .. 65535 bytes of UTF-8 without U+0000 (MQTT-4.7.3-1,
@@ -39,17 +39,16 @@ extern bool fl_topic_filter_has_wildcard(const uint8_t *filter, size_t len);
  * a wildcard in the first level matches no topic that starts with `$`
  * (MQTT-4.7.2-1).
  */
-extern bool fl_topic_matches(const uint8_t *topic, size_t len,
-							 const uint8_t *filter, size_t filter_len);
+extern bool fl_topic_matches(const uint8_t *topic, size_t len, const uint8_t *filter, size_t filter_len);
 
 /* The number of levels: one more than there are slashes. */
-extern int	fl_topic_levels(const uint8_t *topic, size_t len);
+extern int fl_topic_levels(const uint8_t *topic, size_t len);
 
 typedef enum FlShare
 {
-	FL_SHARE_NONE,				/* not a shared subscription */
-	FL_SHARE_OK,				/* group and filter are set */
-	FL_SHARE_INVALID			/* begins with `$share/` and is malformed */
+	FL_SHARE_NONE,   /* not a shared subscription */
+	FL_SHARE_OK,     /* group and filter are set */
+	FL_SHARE_INVALID /* begins with `$share/` and is malformed */
 } FlShare;
 
 /*
@@ -57,18 +56,16 @@ typedef enum FlShare
  * least one character and no `/`, `+`, `#`; a valid filter follows).  The
  * results point into the argument.
  */
-extern FlShare fl_topic_share_parse(const uint8_t *s, size_t len,
-									const uint8_t **group, size_t *group_len,
+extern FlShare fl_topic_share_parse(const uint8_t *s, size_t len, const uint8_t **group, size_t *group_len,
 									const uint8_t **filter, size_t *filter_len);
 
 /*
  * Is the topic below the mount's prefix?  A prefix is whole levels ending in
  * `/`; the empty one catches every topic that does not start with `$`.
  */
-extern bool fl_topic_prefix_matches(const uint8_t *topic, size_t len,
-									const uint8_t *prefix, size_t prefix_len);
+extern bool fl_topic_prefix_matches(const uint8_t *topic, size_t len, const uint8_t *prefix, size_t prefix_len);
 
 /* A well-formed mount prefix: empty, or a valid name that ends in `/`. */
 extern bool fl_topic_prefix_valid(const uint8_t *prefix, size_t len);
 
-#endif							/* FLEETLOG_TOPIC_H */
+#endif /* FLEETLOG_TOPIC_H */

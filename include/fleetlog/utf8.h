@@ -22,4 +22,4 @@ extern bool fl_utf8_valid_mqtt(const uint8_t *s, size_t len);
 /* Valid and storable as PostgreSQL text, which cannot hold U+0000 either. */
 extern bool fl_utf8_valid_text(const uint8_t *s, size_t len);
 
-#endif							/* FLEETLOG_UTF8_H */
+#endif /* FLEETLOG_UTF8_H */

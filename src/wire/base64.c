@@ -12,16 +12,15 @@
  */
 #include "fleetlog/base64.h"
 
-static const char fl_base64_alphabet[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char fl_base64_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void
 fl_base64_encode(char *dst, const uint8_t *src, size_t len)
 {
 	while (len > 0)
 	{
-		uint32_t	group = (uint32_t) src[0] << 16 |
-			(uint32_t) (len > 1 ? src[1] : 0) << 8 | (uint32_t) (len > 2 ? src[2] : 0);
+		uint32_t group =
+			(uint32_t) src[0] << 16 | (uint32_t) (len > 1 ? src[1] : 0) << 8 | (uint32_t) (len > 2 ? src[2] : 0);
 
 		dst[0] = fl_base64_alphabet[group >> 18];
 		dst[1] = fl_base64_alphabet[(group >> 12) & 63];
@@ -58,14 +57,14 @@ fl_base64_decode(const uint8_t *src, size_t len, FlBuf *out)
 
 	for (; len > 0; src += 4, len -= 4)
 	{
-		int			bytes = 3;
-		uint32_t	group = 0;
+		int bytes = 3;
+		uint32_t group = 0;
 
 		if (len == 4 && src[3] == '=')
 			bytes = src[2] == '=' ? 1 : 2;
 		for (int i = 0; i < 4; i++)
 		{
-			int			value = i <= bytes ? fl_base64_value(src[i]) : 0;
+			int value = i <= bytes ? fl_base64_value(src[i]) : 0;
 
 			if (value < 0)
 				return FL_MALFORMED;

@@ -44,23 +44,19 @@ fl_batch_builder_free(FlBatchBuilder *b)
 }
 
 FlResult
-fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms,
-					 const uint8_t *key, int64_t key_len,
-					 const uint8_t *value, int64_t value_len,
-					 uint8_t reserved_count,
-					 const uint8_t *kafka_headers, size_t headers_len)
+fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms, const uint8_t *key, int64_t key_len, const uint8_t *value,
+					 int64_t value_len, uint8_t reserved_count, const uint8_t *kafka_headers, size_t headers_len)
 {
-	int64_t		base = b->count == 0 ? timestamp_ms : b->base_timestamp;
-	int64_t		delta = (int64_t) ((uint64_t) timestamp_ms - (uint64_t) base);
-	size_t		before = b->buf.len;
-	FlResult	result;
+	int64_t base = b->count == 0 ? timestamp_ms : b->base_timestamp;
+	int64_t delta = (int64_t) ((uint64_t) timestamp_ms - (uint64_t) base);
+	size_t before = b->buf.len;
+	FlResult result;
 
 	if (b->count == INT32_MAX)
 		return FL_TOO_LARGE;
 	if (b->count == 0)
 	{
-		if (b->buf.max < FL_BATCH_HEADER_SIZE ||
-			fl_buf_reserve(&b->buf, FL_BATCH_HEADER_SIZE) == NULL)
+		if (b->buf.max < FL_BATCH_HEADER_SIZE || fl_buf_reserve(&b->buf, FL_BATCH_HEADER_SIZE) == NULL)
 		{
 			b->buf.failed = false;
 			return FL_TOO_LARGE;
@@ -68,8 +64,7 @@ fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms,
 		b->buf.len = FL_BATCH_HEADER_SIZE;
 	}
 
-	result = fl_batch_encode_record(&b->buf, b->count, delta, reserved_count,
-									key, key_len, value, value_len,
+	result = fl_batch_encode_record(&b->buf, b->count, delta, reserved_count, key, key_len, value, value_len,
 									kafka_headers, headers_len);
 	if (result != FL_OK)
 	{
@@ -88,13 +83,12 @@ fl_batch_builder_add(FlBatchBuilder *b, int64_t timestamp_ms,
  * not it gains anything.
  */
 static FlResult
-fl_batch_builder_emit(const FlBatchBuilder *b, FlCodec codec, bool forced,
-					  FlCompressor *c, FlBuf *out)
+fl_batch_builder_emit(const FlBatchBuilder *b, FlCodec codec, bool forced, FlCompressor *c, FlBuf *out)
 {
 	const uint8_t *records;
-	size_t		raw;
-	size_t		start = out->len;
-	size_t		limit = SIZE_MAX;
+	size_t raw;
+	size_t start = out->len;
+	size_t limit = SIZE_MAX;
 	FlBatchInfo info;
 
 	if (b->count == 0)
@@ -113,7 +107,7 @@ fl_batch_builder_emit(const FlBatchBuilder *b, FlCodec codec, bool forced,
 	out->len += FL_BATCH_HEADER_SIZE;
 	if (codec != FL_CODEC_NONE)
 	{
-		FlResult	result = fl_compress(c, codec, records, raw, limit, out);
+		FlResult result = fl_compress(c, codec, records, raw, limit, out);
 
 		if (result != FL_OK && (forced || result != FL_TOO_LARGE || out->failed))
 		{
@@ -121,7 +115,7 @@ fl_batch_builder_emit(const FlBatchBuilder *b, FlCodec codec, bool forced,
 			return result;
 		}
 		if (result != FL_OK)
-			codec = FL_CODEC_NONE;	/* it did not gain enough */
+			codec = FL_CODEC_NONE; /* it did not gain enough */
 	}
 	if (codec == FL_CODEC_NONE)
 		fl_write_bytes(out, records, raw);
@@ -167,8 +161,8 @@ fl_sequence_add(int32_t sequence, int32_t n)
 static FlResult
 fl_batch_split_part(FlBatchBuilder *part, const FlBatchInfo *info, FlRecordIter *it, int32_t n)
 {
-	FlRecord	rec;
-	int32_t		first = it->next;
+	FlRecord rec;
+	int32_t first = it->next;
 
 	part->base_offset = (int64_t) ((uint64_t) info->base_offset + (uint64_t) first);
 	part->leader_epoch = info->leader_epoch;
@@ -179,13 +173,12 @@ fl_batch_split_part(FlBatchBuilder *part, const FlBatchInfo *info, FlRecordIter 
 
 	for (; n > 0; n--)
 	{
-		FlResult	result;
+		FlResult result;
 
 		if (!fl_record_iter_next(it, &rec))
 			return it->result != FL_OK ? it->result : FL_MALFORMED;
-		result = fl_batch_builder_add(part, rec.timestamp_ms, rec.key, rec.key_len,
-									  rec.value, rec.value_len, rec.attributes,
-									  rec.headers, rec.headers_len);
+		result = fl_batch_builder_add(part, rec.timestamp_ms, rec.key, rec.key_len, rec.value, rec.value_len,
+									  rec.attributes, rec.headers, rec.headers_len);
 		if (result != FL_OK)
 			return result;
 	}
@@ -195,19 +188,19 @@ fl_batch_split_part(FlBatchBuilder *part, const FlBatchInfo *info, FlRecordIter 
 }
 
 FlResult
-fl_batch_split(const uint8_t *body, size_t len, FlCompressor *c, size_t max_raw,
-			   int32_t first_count, FlBuf *a, FlBuf *b)
+fl_batch_split(const uint8_t *body, size_t len, FlCompressor *c, size_t max_raw, int32_t first_count, FlBuf *a,
+			   FlBuf *b)
 {
 	FlBatchInfo info;
 	FlRecordIter it;
-	FlRecord	end;
-	FlBuf		raw;
+	FlRecord end;
+	FlBuf raw;
 	FlBatchBuilder part;
 	const uint8_t *records;
-	size_t		records_len;
-	size_t		a_start = a->len;
-	size_t		b_start = b->len;
-	FlResult	result = fl_batch_decode_header(body, len, &info);
+	size_t records_len;
+	size_t a_start = a->len;
+	size_t b_start = b->len;
+	FlResult result = fl_batch_decode_header(body, len, &info);
 
 	if (result != FL_OK)
 		return result;

@@ -41,8 +41,8 @@ enum
 FlResult
 fl_batch_decode_header(const uint8_t *body, size_t len, FlBatchInfo *info)
 {
-	int32_t		length;
-	size_t		records;
+	int32_t length;
+	size_t records;
 
 	if (len > AT_MAGIC && body[AT_MAGIC] != FL_BATCH_MAGIC)
 		return FL_UNSUPPORTED;
@@ -73,8 +73,7 @@ fl_batch_decode_header(const uint8_t *body, size_t len, FlBatchInfo *info)
 	if (info->record_count < 1 || info->last_offset_delta != info->record_count - 1)
 		return FL_MALFORMED;
 	records = info->size - FL_BATCH_HEADER_SIZE;
-	if (info->codec == FL_CODEC_NONE &&
-		(size_t) info->record_count > records / FL_RECORD_MIN_SIZE)
+	if (info->codec == FL_CODEC_NONE && (size_t) info->record_count > records / FL_RECORD_MIN_SIZE)
 		return FL_MALFORMED;
 	return len < info->size ? FL_INCOMPLETE : FL_OK;
 }
@@ -82,8 +81,7 @@ fl_batch_decode_header(const uint8_t *body, size_t len, FlBatchInfo *info)
 void
 fl_batch_encode_header(uint8_t *body, const FlBatchInfo *info)
 {
-	uint16_t	attributes = (uint16_t)
-		((info->attributes & ~FL_BATCH_CODEC_MASK) | (uint16_t) info->codec);
+	uint16_t attributes = (uint16_t) ((info->attributes & ~FL_BATCH_CODEC_MASK) | (uint16_t) info->codec);
 
 	fl_put_be64(body + AT_BASE_OFFSET, (uint64_t) info->base_offset);
 	fl_put_be32(body + AT_LENGTH, (uint32_t) (info->size - FL_BATCH_LENGTH_BASE));
@@ -110,13 +108,12 @@ FlResult
 fl_records_verify(const FlBatchInfo *info, const uint8_t *records, size_t len)
 {
 	FlRecordIter it;
-	FlRecord	rec;
+	FlRecord rec;
 
 	fl_record_iter_init(&it, info, records, len);
 	while (fl_record_iter_next(&it, &rec))
 	{
-		FlResult	result = fl_headers_validate_kafka(rec.attributes, rec.headers,
-													   rec.headers_len);
+		FlResult result = fl_headers_validate_kafka(rec.attributes, rec.headers, rec.headers_len);
 
 		if (result != FL_OK)
 			return result;
@@ -128,7 +125,7 @@ FlResult
 fl_batch_verify(const uint8_t *body, size_t len)
 {
 	FlBatchInfo info;
-	FlResult	result = fl_batch_decode_header(body, len, &info);
+	FlResult result = fl_batch_decode_header(body, len, &info);
 
 	if (result != FL_OK)
 		return result;
@@ -142,11 +139,11 @@ fl_batch_verify(const uint8_t *body, size_t len)
 }
 
 FlResult
-fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset, int32_t leader_epoch,
-			   bool append_time, int64_t append_ms)
+fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset, int32_t leader_epoch, bool append_time,
+			   int64_t append_ms)
 {
 	FlBatchInfo info;
-	FlResult	result = fl_batch_decode_header(body, len, &info);
+	FlResult result = fl_batch_decode_header(body, len, &info);
 
 	if (result != FL_OK)
 		return result;
@@ -164,11 +161,9 @@ fl_batch_stamp(uint8_t *body, size_t len, int64_t base_offset, int32_t leader_ep
 FlResult
 fl_batch_grow_header(uint8_t *body, size_t new_len, int32_t new_count, int64_t max_timestamp)
 {
-	if (new_len < FL_BATCH_HEADER_SIZE || new_count < 1 ||
-		new_len - FL_BATCH_LENGTH_BASE > INT32_MAX)
+	if (new_len < FL_BATCH_HEADER_SIZE || new_count < 1 || new_len - FL_BATCH_LENGTH_BASE > INT32_MAX)
 		return FL_MALFORMED;
-	if (body[AT_MAGIC] != FL_BATCH_MAGIC ||
-		(fl_get_be16(body + AT_ATTRIBUTES) & FL_BATCH_CODEC_MASK) != FL_CODEC_NONE)
+	if (body[AT_MAGIC] != FL_BATCH_MAGIC || (fl_get_be16(body + AT_ATTRIBUTES) & FL_BATCH_CODEC_MASK) != FL_CODEC_NONE)
 		return FL_UNSUPPORTED;
 	fl_put_be32(body + AT_LENGTH, (uint32_t) (new_len - FL_BATCH_LENGTH_BASE));
 	fl_put_be32(body + AT_LAST_OFFSET_DELTA, (uint32_t) (new_count - 1));

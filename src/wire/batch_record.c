@@ -15,8 +15,7 @@
 #include "fleetlog/record_batch.h"
 
 void
-fl_record_iter_init(FlRecordIter *it, const FlBatchInfo *info,
-					const uint8_t *records, size_t len)
+fl_record_iter_init(FlRecordIter *it, const FlBatchInfo *info, const uint8_t *records, size_t len)
 {
 	fl_reader_init(&it->r, records, len);
 	it->base_timestamp = info->base_timestamp;
@@ -40,10 +39,10 @@ fl_record_read_field(FlReader *r, int32_t *len)
 bool
 fl_record_iter_next(FlRecordIter *it, FlRecord *rec)
 {
-	FlReader	outer = it->r;
-	FlReader	r;
-	int32_t		len;
-	int64_t		timestamp_delta;
+	FlReader outer = it->r;
+	FlReader r;
+	int32_t len;
+	int64_t timestamp_delta;
 	const uint8_t *bytes;
 
 	if (it->result != FL_OK)
@@ -88,16 +87,15 @@ fl_record_iter_next(FlRecordIter *it, FlRecord *rec)
 
 /* Size of a record behind its own length varint, or 0 when it is too large. */
 static size_t
-fl_record_body_size(int32_t offset_delta, int64_t timestamp_delta,
-					int64_t key_len, int64_t value_len, size_t headers_len)
+fl_record_body_size(int32_t offset_delta, int64_t timestamp_delta, int64_t key_len, int64_t value_len,
+					size_t headers_len)
 {
-	uint64_t	size;
+	uint64_t size;
 
-	if (key_len < -1 || key_len > INT32_MAX || value_len < -1 || value_len > INT32_MAX ||
-		headers_len > INT32_MAX)
+	if (key_len < -1 || key_len > INT32_MAX || value_len < -1 || value_len > INT32_MAX || headers_len > INT32_MAX)
 		return 0;
-	size = 1 + fl_varlong_size(timestamp_delta) + fl_varint_size(offset_delta) +
-		fl_varlong_size(key_len) + fl_varlong_size(value_len);
+	size = 1 + fl_varlong_size(timestamp_delta) + fl_varint_size(offset_delta) + fl_varlong_size(key_len) +
+		   fl_varlong_size(value_len);
 	size += key_len > 0 ? (uint64_t) key_len : 0;
 	size += value_len > 0 ? (uint64_t) value_len : 0;
 	size += headers_len > 0 ? headers_len : 1;
@@ -105,11 +103,10 @@ fl_record_body_size(int32_t offset_delta, int64_t timestamp_delta,
 }
 
 size_t
-fl_batch_record_size(int32_t offset_delta, int64_t timestamp_delta,
-					 int64_t key_len, int64_t value_len, size_t headers_len)
+fl_batch_record_size(int32_t offset_delta, int64_t timestamp_delta, int64_t key_len, int64_t value_len,
+					 size_t headers_len)
 {
-	size_t		body = fl_record_body_size(offset_delta, timestamp_delta,
-										   key_len, value_len, headers_len);
+	size_t body = fl_record_body_size(offset_delta, timestamp_delta, key_len, value_len, headers_len);
 
 	return body == 0 ? SIZE_MAX : body + fl_varlong_size((int64_t) body);
 }
@@ -128,15 +125,13 @@ fl_record_put_field(uint8_t *p, const uint8_t *data, int64_t len)
 }
 
 FlResult
-fl_batch_encode_record(FlBuf *out, int32_t offset_delta, int64_t timestamp_delta,
-					   uint8_t reserved_count,
-					   const uint8_t *key, int64_t key_len,
-					   const uint8_t *value, int64_t value_len,
+fl_batch_encode_record(FlBuf *out, int32_t offset_delta, int64_t timestamp_delta, uint8_t reserved_count,
+					   const uint8_t *key, int64_t key_len, const uint8_t *value, int64_t value_len,
 					   const uint8_t *headers, size_t headers_len)
 {
-	size_t		body;
-	size_t		total;
-	uint8_t    *p;
+	size_t body;
+	size_t total;
+	uint8_t *p;
 
 	if (headers == NULL)
 		headers_len = 0;
@@ -149,7 +144,7 @@ fl_batch_encode_record(FlBuf *out, int32_t offset_delta, int64_t timestamp_delta
 	p = fl_buf_reserve(out, total);
 	if (p == NULL)
 	{
-		out->failed = false;	/* no memory: the caller may still finish */
+		out->failed = false; /* no memory: the caller may still finish */
 		return FL_TOO_LARGE;
 	}
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 /* First allocation; small since most buffers hold one packet or record. */
-#define FL_BUF_FIRST_SIZE	256
+#define FL_BUF_FIRST_SIZE 256
 
 static void *
 fl_malloc_realloc(void *ctx, void *old, size_t old_size, size_t new_size)
@@ -74,8 +74,8 @@ fl_buf_free(FlBuf *b)
 bool
 fl_buf_grow(FlBuf *b, size_t n)
 {
-	size_t		cap;
-	void	   *data;
+	size_t cap;
+	void *data;
 
 	if (b->failed || b->alloc == NULL || b->len > b->max || n > b->max - b->len)
 	{

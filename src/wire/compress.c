@@ -29,17 +29,17 @@
 
 /* Output to start from, as a multiple of the compressed size, and at least. */
 #define FL_INFLATE_GUESS_FACTOR 4
-#define FL_INFLATE_GUESS_MIN	4096
+#define FL_INFLATE_GUESS_MIN    4096
 
 struct FlCompressor
 {
-	int			zstd_level;
-	LZ4F_cctx  *lz4_cctx;
-	LZ4F_dctx  *lz4_dctx;
-	ZSTD_CCtx  *zstd_cctx;
-	ZSTD_DCtx  *zstd_dctx;
-	uint8_t    *scratch;		/* LZ4 wants room for the worst case */
-	size_t		scratch_size;
+	int zstd_level;
+	LZ4F_cctx *lz4_cctx;
+	LZ4F_dctx *lz4_dctx;
+	ZSTD_CCtx *zstd_cctx;
+	ZSTD_DCtx *zstd_dctx;
+	uint8_t *scratch; /* LZ4 wants room for the worst case */
+	size_t scratch_size;
 };
 
 FlCompressor *
@@ -89,14 +89,14 @@ fl_lz4_preferences(size_t len)
 		prefs.frameInfo.blockSizeID = LZ4F_max256KB;
 	else
 		prefs.frameInfo.blockSizeID = LZ4F_max1MB;
-	prefs.autoFlush = 1;		/* all input comes at once: buffer nothing */
+	prefs.autoFlush = 1; /* all input comes at once: buffer nothing */
 	return prefs;
 }
 
 static bool
 fl_compressor_reserve_scratch(FlCompressor *c, size_t size)
 {
-	uint8_t    *p;
+	uint8_t *p;
 
 	if (size <= c->scratch_size)
 		return true;
@@ -112,13 +112,12 @@ static FlResult
 fl_lz4_compress(FlCompressor *c, const uint8_t *src, size_t len, size_t limit, FlBuf *out)
 {
 	LZ4F_preferences_t prefs = fl_lz4_preferences(len);
-	size_t		bound = LZ4F_compressBound(len, &prefs) + LZ4F_HEADER_SIZE_MAX;
-	size_t		done;
-	size_t		n;
-	uint8_t    *p;
+	size_t bound = LZ4F_compressBound(len, &prefs) + LZ4F_HEADER_SIZE_MAX;
+	size_t done;
+	size_t n;
+	uint8_t *p;
 
-	if (c->lz4_cctx == NULL &&
-		LZ4F_isError(LZ4F_createCompressionContext(&c->lz4_cctx, LZ4F_VERSION)))
+	if (c->lz4_cctx == NULL && LZ4F_isError(LZ4F_createCompressionContext(&c->lz4_cctx, LZ4F_VERSION)))
 		return FL_TOO_LARGE;
 	if (!fl_compressor_reserve_scratch(c, bound))
 		return FL_TOO_LARGE;
@@ -150,8 +149,7 @@ fl_lz4_compress(FlCompressor *c, const uint8_t *src, size_t len, size_t limit, F
 static FlResult
 fl_lz4_result(size_t code)
 {
-	return strcmp(LZ4F_getErrorName(code), "ERROR_allocation_failed") == 0 ?
-		FL_TOO_LARGE : FL_MALFORMED;
+	return strcmp(LZ4F_getErrorName(code), "ERROR_allocation_failed") == 0 ? FL_TOO_LARGE : FL_MALFORMED;
 }
 
 /*
@@ -163,24 +161,22 @@ fl_lz4_decompress(FlCompressor *c, const uint8_t *src, size_t len, size_t room, 
 {
 	const uint8_t *end = src + len;
 
-	if (c->lz4_dctx == NULL &&
-		LZ4F_isError(LZ4F_createDecompressionContext(&c->lz4_dctx, LZ4F_VERSION)))
+	if (c->lz4_dctx == NULL && LZ4F_isError(LZ4F_createDecompressionContext(&c->lz4_dctx, LZ4F_VERSION)))
 		return FL_TOO_LARGE;
 	LZ4F_resetDecompressionContext(c->lz4_dctx);
 
 	for (;;)
 	{
-		size_t		produced;
-		size_t		consumed = (size_t) (end - src);
-		size_t		code;
+		size_t produced;
+		size_t consumed = (size_t) (end - src);
+		size_t code;
 
 		if (room > 0 && fl_buf_reserve(out, 1) == NULL)
 			return FL_TOO_LARGE;
 		produced = out->cap - out->len;
 		if (produced > room)
 			produced = room;
-		code = LZ4F_decompress(c->lz4_dctx, out->data + out->len, &produced,
-							   src, &consumed, NULL);
+		code = LZ4F_decompress(c->lz4_dctx, out->data + out->len, &produced, src, &consumed, NULL);
 		if (LZ4F_isError(code))
 			return fl_lz4_result(code);
 		src += consumed;
@@ -211,9 +207,9 @@ fl_zstd_result(size_t code)
 static FlResult
 fl_zstd_compress(FlCompressor *c, const uint8_t *src, size_t len, size_t limit, FlBuf *out)
 {
-	size_t		room = ZSTD_compressBound(len);
-	size_t		n;
-	uint8_t    *p;
+	size_t room = ZSTD_compressBound(len);
+	size_t n;
+	uint8_t *p;
 
 	if (c->zstd_cctx == NULL && (c->zstd_cctx = ZSTD_createCCtx()) == NULL)
 		return FL_TOO_LARGE;
@@ -238,7 +234,7 @@ static FlResult
 fl_zstd_decompress(FlCompressor *c, const uint8_t *src, size_t len, size_t room, FlBuf *out)
 {
 	unsigned long long claimed = ZSTD_getFrameContentSize(src, len);
-	size_t		cap;
+	size_t cap;
 
 	if (claimed == ZSTD_CONTENTSIZE_ERROR)
 		return FL_MALFORMED;
@@ -260,8 +256,8 @@ fl_zstd_decompress(FlCompressor *c, const uint8_t *src, size_t len, size_t room,
 
 	for (;;)
 	{
-		uint8_t    *p = fl_buf_reserve(out, cap);
-		size_t		n;
+		uint8_t *p = fl_buf_reserve(out, cap);
+		size_t n;
 
 		if (p == NULL)
 			return FL_TOO_LARGE;
@@ -282,11 +278,10 @@ fl_zstd_decompress(FlCompressor *c, const uint8_t *src, size_t len, size_t room,
 /* ---------- both ---------- */
 
 FlResult
-fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len,
-			size_t limit, FlBuf *out)
+fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t limit, FlBuf *out)
 {
-	size_t		start = out->len;
-	FlResult	result = FL_UNSUPPORTED;
+	size_t start = out->len;
+	FlResult result = FL_UNSUPPORTED;
 
 	if (codec == FL_CODEC_LZ4)
 		result = fl_lz4_compress(c, src, len, limit, out);
@@ -298,12 +293,11 @@ fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len,
 }
 
 FlResult
-fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len,
-			  size_t max_raw, FlBuf *out)
+fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t max_raw, FlBuf *out)
 {
-	size_t		start = out->len;
-	size_t		room = out->max - out->len;
-	FlResult	result = FL_UNSUPPORTED;
+	size_t start = out->len;
+	size_t room = out->max - out->len;
+	FlResult result = FL_UNSUPPORTED;
 
 	if (room > max_raw)
 		room = max_raw;
@@ -319,13 +313,12 @@ fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len,
 }
 
 FlResult
-fl_batch_inflate(const FlBatchInfo *info, const uint8_t *body, size_t len,
-				 FlCompressor *c, size_t max_raw, FlBuf *out,
+fl_batch_inflate(const FlBatchInfo *info, const uint8_t *body, size_t len, FlCompressor *c, size_t max_raw, FlBuf *out,
 				 const uint8_t **records, size_t *records_len)
 {
 	const uint8_t *section = body + FL_BATCH_HEADER_SIZE;
-	size_t		section_len;
-	FlResult	result;
+	size_t section_len;
+	FlResult result;
 
 	if (info->size < FL_BATCH_HEADER_SIZE)
 		return FL_MALFORMED;

@@ -21,7 +21,7 @@
 uint32_t
 fl_crc32c_begin(void)
 {
-	pg_crc32c	crc;
+	pg_crc32c crc;
 
 	INIT_CRC32C(crc);
 	return crc;
@@ -30,7 +30,7 @@ fl_crc32c_begin(void)
 uint32_t
 fl_crc32c_add(uint32_t state, const void *data, size_t len)
 {
-	pg_crc32c	crc = state;
+	pg_crc32c crc = state;
 
 	COMP_CRC32C(crc, data, len);
 	return crc;
@@ -39,7 +39,7 @@ fl_crc32c_add(uint32_t state, const void *data, size_t len)
 uint32_t
 fl_crc32c_end(uint32_t state)
 {
-	pg_crc32c	crc = state;
+	pg_crc32c crc = state;
 
 	/* On big-endian machines the running value is kept swapped. */
 	FIN_CRC32C(crc);

@@ -24,8 +24,8 @@
 const uint8_t fl_headers_empty[FL_HEADERS_EMPTY_SIZE] = {0, 0};
 
 /* Where the array begins behind the start of a list in the making. */
-#define FL_HEADERS_COUNT_AT		1
-#define FL_HEADERS_FIRST_AT		2
+#define FL_HEADERS_COUNT_AT 1
+#define FL_HEADERS_FIRST_AT 2
 
 void
 fl_headers_builder_begin(FlHeadersBuilder *b, FlBuf *buf)
@@ -35,18 +35,16 @@ fl_headers_builder_begin(FlHeadersBuilder *b, FlBuf *buf)
 	b->count = 0;
 	b->reserved = 0;
 	b->result = FL_OK;
-	fl_write_u8(buf, 0);		/* reserved, set at the end */
-	fl_write_u8(buf, 0);		/* count, likewise */
+	fl_write_u8(buf, 0); /* reserved, set at the end */
+	fl_write_u8(buf, 0); /* count, likewise */
 }
 
 static void
-fl_headers_builder_put(FlHeadersBuilder *b, const void *name, size_t name_len,
-					   const void *value, int64_t value_len)
+fl_headers_builder_put(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value, int64_t value_len)
 {
 	if (b->result != FL_OK)
 		return;
-	if (b->count >= FL_HEADERS_MAX_COUNT || name_len > FL_HEADERS_MAX_NAME ||
-		value_len > INT32_MAX)
+	if (b->count >= FL_HEADERS_MAX_COUNT || name_len > FL_HEADERS_MAX_NAME || value_len > INT32_MAX)
 	{
 		b->result = FL_TOO_LARGE;
 		return;
@@ -65,8 +63,8 @@ fl_headers_builder_put(FlHeadersBuilder *b, const void *name, size_t name_len,
 }
 
 void
-fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t name_len,
-								const void *value, int64_t value_len)
+fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value,
+								int64_t value_len)
 {
 	if (b->result == FL_OK && b->reserved != b->count)
 		b->result = FL_MALFORMED;
@@ -78,8 +76,7 @@ fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t na
 }
 
 void
-fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len,
-					   const void *value, int64_t value_len)
+fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value, int64_t value_len)
 {
 	fl_headers_builder_put(b, name, name_len, value, value_len);
 }
@@ -87,8 +84,8 @@ fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len,
 FlResult
 fl_headers_builder_end(FlHeadersBuilder *b)
 {
-	FlBuf	   *buf = b->buf;
-	size_t		extra = fl_varint_size(b->count) - 1;
+	FlBuf *buf = b->buf;
+	size_t extra = fl_varint_size(b->count) - 1;
 
 	if (b->result == FL_OK && fl_buf_reserve(buf, extra) == NULL)
 		b->result = FL_TOO_LARGE;
@@ -101,7 +98,7 @@ fl_headers_builder_end(FlHeadersBuilder *b)
 
 	if (extra > 0)
 	{
-		uint8_t    *first = buf->data + b->start + FL_HEADERS_FIRST_AT;
+		uint8_t *first = buf->data + b->start + FL_HEADERS_FIRST_AT;
 
 		memmove(first + extra, first, buf->len - b->start - FL_HEADERS_FIRST_AT);
 		buf->len += extra;
@@ -112,10 +109,9 @@ fl_headers_builder_end(FlHeadersBuilder *b)
 }
 
 void
-fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved,
-						  const uint8_t *array, size_t len)
+fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved, const uint8_t *array, size_t len)
 {
-	int32_t		count;
+	int32_t count;
 
 	fl_reader_init(&it->r, array, len);
 	it->next = 0;
@@ -146,7 +142,7 @@ fl_header_iter_init(FlHeaderIter *it, const uint8_t *headers, size_t len)
 static int32_t
 fl_header_read_length(FlHeaderIter *it, int32_t min)
 {
-	int32_t		n = fl_read_varint(&it->r);
+	int32_t n = fl_read_varint(&it->r);
 
 	if (it->r.failed || n < min || (n > 0 && (size_t) n > fl_reader_left(&it->r)))
 		it->result = FL_MALFORMED;
@@ -186,7 +182,7 @@ fl_header_iter_next(FlHeaderIter *it, FlHeader *h)
 static FlResult
 fl_header_iter_validate(FlHeaderIter *it)
 {
-	FlHeader	h;
+	FlHeader h;
 
 	while (fl_header_iter_next(it, &h))
 	{
@@ -218,8 +214,8 @@ bool
 fl_headers_find_reserved(const uint8_t *headers, size_t len, const char *name, FlHeader *found)
 {
 	FlHeaderIter it;
-	FlHeader	h;
-	size_t		name_len = strlen(name);
+	FlHeader h;
+	size_t name_len = strlen(name);
 
 	fl_header_iter_init(&it, headers, len);
 	while (fl_header_iter_next(&it, &h) && h.is_reserved)

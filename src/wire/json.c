@@ -26,7 +26,7 @@
 void
 fl_json_init(FlJson *j, const uint8_t *text, size_t len)
 {
-	FlReader	r;
+	FlReader r;
 
 	fl_reader_init(&r, text, len);
 	j->pos = r.pos;
@@ -48,8 +48,7 @@ fl_json_fail(FlJson *j, FlResult result)
 static void
 fl_json_skip_space(FlJson *j)
 {
-	while (j->pos < j->end &&
-		   (*j->pos == ' ' || *j->pos == '\t' || *j->pos == '\n' || *j->pos == '\r'))
+	while (j->pos < j->end && (*j->pos == ' ' || *j->pos == '\t' || *j->pos == '\n' || *j->pos == '\r'))
 		j->pos++;
 }
 
@@ -57,7 +56,7 @@ fl_json_skip_space(FlJson *j)
 static bool
 fl_json_in_object(const FlJson *j)
 {
-	int			level = j->depth - 1;
+	int level = j->depth - 1;
 
 	return j->depth > 0 && (j->in_object[level / 8] >> (level % 8) & 1) != 0;
 }
@@ -75,13 +74,13 @@ fl_json_value_done(FlJson *j)
 static int32_t
 fl_json_hex4(const uint8_t *p, const uint8_t *end)
 {
-	int32_t		value = 0;
+	int32_t value = 0;
 
 	if (end - p < 4)
 		return -1;
 	for (int i = 0; i < 4; i++)
 	{
-		uint8_t		c = p[i];
+		uint8_t c = p[i];
 
 		if (c >= '0' && c <= '9')
 			value = value * 16 + (c - '0');
@@ -102,8 +101,8 @@ fl_json_hex4(const uint8_t *p, const uint8_t *end)
 static size_t
 fl_json_unicode_escape(const uint8_t *p, const uint8_t *end, uint32_t *code)
 {
-	int32_t		first = fl_json_hex4(p + 1, end);
-	int32_t		second;
+	int32_t first = fl_json_hex4(p + 1, end);
+	int32_t second;
 
 	if (first <= 0 || (first >= 0xdc00 && first <= 0xdfff))
 		return 0;
@@ -146,8 +145,8 @@ fl_json_scan_string(FlJson *j)
 			return false;
 		if (*p == 'u')
 		{
-			uint32_t	code;
-			size_t		n = fl_json_unicode_escape(p, j->end, &code);
+			uint32_t code;
+			size_t n = fl_json_unicode_escape(p, j->end, &code);
 
 			if (n == 0)
 				return false;
@@ -191,15 +190,15 @@ fl_json_unescape(const uint8_t *token, size_t len, FlBuf *out)
 	static const char from[] = "bfnrt";
 	static const char to[] = "\b\f\n\r\t";
 	const uint8_t *end = token + len;
-	uint8_t    *start = fl_buf_reserve(out, len);
-	uint8_t    *dst = start;
+	uint8_t *start = fl_buf_reserve(out, len);
+	uint8_t *dst = start;
 
 	if (start == NULL)
 		return;
 	while (token < end)
 	{
-		uint32_t	code;
-		size_t		n;
+		uint32_t code;
+		size_t n;
 		const char *at;
 
 		if (*token != '\\' || end - token < 2)
@@ -265,13 +264,13 @@ fl_json_number_end(const uint8_t *p, const uint8_t *end)
 }
 
 void
-fl_json_number_shape(const uint8_t *token, size_t len, size_t *integer_digits,
-					 size_t *fraction_digits, int64_t *exponent)
+fl_json_number_shape(const uint8_t *token, size_t len, size_t *integer_digits, size_t *fraction_digits,
+					 int64_t *exponent)
 {
 	const uint8_t *end = token + len;
 	const uint8_t *p = token;
 	const uint8_t *digits;
-	bool		negative = false;
+	bool negative = false;
 
 	*fraction_digits = 0;
 	*exponent = 0;
@@ -334,7 +333,7 @@ fl_json_open(FlJson *j, bool object)
 static FlJsonToken
 fl_json_close(FlJson *j)
 {
-	bool		object = fl_json_in_object(j);
+	bool object = fl_json_in_object(j);
 
 	if (*j->pos != (object ? '}' : ']'))
 		return fl_json_fail(j, FL_MALFORMED);

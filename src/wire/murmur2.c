@@ -16,19 +16,19 @@
 
 #include "fleetlog/cursor.h"
 
-#define FL_MURMUR2_SEED		UINT32_C(0x9747b28c)
-#define FL_MURMUR2_M		UINT32_C(0x5bd1e995)
-#define FL_MURMUR2_R		24
+#define FL_MURMUR2_SEED UINT32_C(0x9747b28c)
+#define FL_MURMUR2_M    UINT32_C(0x5bd1e995)
+#define FL_MURMUR2_R    24
 
 uint32_t
 fl_murmur2(const uint8_t *data, size_t len)
 {
-	uint32_t	h = FL_MURMUR2_SEED ^ (uint32_t) len;
-	size_t		whole = len & ~(size_t) 3;
+	uint32_t h = FL_MURMUR2_SEED ^ (uint32_t) len;
+	size_t whole = len & ~(size_t) 3;
 
 	for (size_t i = 0; i < whole; i += 4)
 	{
-		uint32_t	k = fl_get_le32(data + i);
+		uint32_t k = fl_get_le32(data + i);
 
 		k *= FL_MURMUR2_M;
 		k ^= k >> FL_MURMUR2_R;

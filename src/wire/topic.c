@@ -18,7 +18,7 @@
 
 #include "fleetlog/utf8.h"
 
-#define FL_SHARE_PREFIX		"$share/"
+#define FL_SHARE_PREFIX     "$share/"
 #define FL_SHARE_PREFIX_LEN 7
 
 static bool
@@ -43,8 +43,8 @@ fl_topic_filter_valid(const uint8_t *filter, size_t len)
 
 	for (size_t i = 0; i < len; i++)
 	{
-		bool		starts = i == 0 || filter[i - 1] == '/';
-		bool		last = i + 1 == len;
+		bool starts = i == 0 || filter[i - 1] == '/';
+		bool last = i + 1 == len;
 
 		if (filter[i] == '#' && !(starts && last))
 			return false;
@@ -57,14 +57,13 @@ fl_topic_filter_valid(const uint8_t *filter, size_t len)
 bool
 fl_topic_filter_has_wildcard(const uint8_t *filter, size_t len)
 {
-	return len > 0 &&
-		(memchr(filter, '#', len) != NULL || memchr(filter, '+', len) != NULL);
+	return len > 0 && (memchr(filter, '#', len) != NULL || memchr(filter, '+', len) != NULL);
 }
 
 int
 fl_topic_levels(const uint8_t *topic, size_t len)
 {
-	int			levels = 1;
+	int levels = 1;
 
 	for (size_t i = 0; i < len; i++)
 		levels += topic[i] == '/';
@@ -81,8 +80,7 @@ fl_topic_level_end(const uint8_t *s, const uint8_t *end)
 }
 
 bool
-fl_topic_matches(const uint8_t *topic, size_t len,
-				 const uint8_t *filter, size_t filter_len)
+fl_topic_matches(const uint8_t *topic, size_t len, const uint8_t *filter, size_t filter_len)
 {
 	const uint8_t *t = topic;
 	const uint8_t *f = filter;
@@ -102,19 +100,17 @@ fl_topic_matches(const uint8_t *topic, size_t len,
 	{
 		const uint8_t *t_level = fl_topic_level_end(t, t_end);
 		const uint8_t *f_level = fl_topic_level_end(f, f_end);
-		size_t		f_size = (size_t) (f_level - f);
+		size_t f_size = (size_t) (f_level - f);
 
 		if (f_size == 1 && *f == '#')
 			return true;
-		if (!(f_size == 1 && *f == '+') &&
-			(f_size != (size_t) (t_level - t) || memcmp(t, f, f_size) != 0))
+		if (!(f_size == 1 && *f == '+') && (f_size != (size_t) (t_level - t) || memcmp(t, f, f_size) != 0))
 			return false;
 
 		if (t_level == t_end)
 		{
 			/* 4.7.1.2: `a/#` also selects `a`, its parent level. */
-			return f_level == f_end ||
-				(f_end - f_level == 2 && f_level[1] == '#');
+			return f_level == f_end || (f_end - f_level == 2 && f_level[1] == '#');
 		}
 		if (f_level == f_end)
 			return false;
@@ -124,9 +120,8 @@ fl_topic_matches(const uint8_t *topic, size_t len,
 }
 
 FlShare
-fl_topic_share_parse(const uint8_t *s, size_t len,
-					 const uint8_t **group, size_t *group_len,
-					 const uint8_t **filter, size_t *filter_len)
+fl_topic_share_parse(const uint8_t *s, size_t len, const uint8_t **group, size_t *group_len, const uint8_t **filter,
+					 size_t *filter_len)
 {
 	const uint8_t *end;
 	const uint8_t *slash;
@@ -152,8 +147,7 @@ fl_topic_share_parse(const uint8_t *s, size_t len,
 }
 
 bool
-fl_topic_prefix_matches(const uint8_t *topic, size_t len,
-						const uint8_t *prefix, size_t prefix_len)
+fl_topic_prefix_matches(const uint8_t *topic, size_t len, const uint8_t *prefix, size_t prefix_len)
 {
 	if (len == 0)
 		return false;

@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#define FL_HIGH_BITS	UINT64_C(0x8080808080808080)
-#define FL_LOW_BITS		UINT64_C(0x0101010101010101)
+#define FL_HIGH_BITS UINT64_C(0x8080808080808080)
+#define FL_LOW_BITS  UINT64_C(0x0101010101010101)
 
 /*
  * Length of the valid multi-byte sequence at s, of which at most n bytes may
@@ -27,10 +27,10 @@
 static size_t
 fl_utf8_sequence(const uint8_t *s, size_t n)
 {
-	uint8_t		lead = s[0];
-	uint8_t		low = 0x80;
-	uint8_t		high = 0xbf;
-	size_t		len;
+	uint8_t lead = s[0];
+	uint8_t low = 0x80;
+	uint8_t high = 0xbf;
+	size_t len;
 
 	if (lead >= 0xc2 && lead <= 0xdf)
 		len = 2;
@@ -38,17 +38,17 @@ fl_utf8_sequence(const uint8_t *s, size_t n)
 	{
 		len = 3;
 		if (lead == 0xe0)
-			low = 0xa0;			/* below: overlong */
+			low = 0xa0; /* below: overlong */
 		else if (lead == 0xed)
-			high = 0x9f;		/* above: surrogates */
+			high = 0x9f; /* above: surrogates */
 	}
 	else if (lead >= 0xf0 && lead <= 0xf4)
 	{
 		len = 4;
 		if (lead == 0xf0)
-			low = 0x90;			/* below: overlong */
+			low = 0x90; /* below: overlong */
 		else if (lead == 0xf4)
-			high = 0x8f;		/* above: beyond U+10FFFF */
+			high = 0x8f; /* above: beyond U+10FFFF */
 	}
 	else
 		return 0;
@@ -66,16 +66,16 @@ fl_utf8_sequence(const uint8_t *s, size_t n)
 static bool
 fl_utf8_check(const uint8_t *s, size_t len, bool nul_allowed)
 {
-	size_t		i = 0;
+	size_t i = 0;
 
 	while (i < len)
 	{
-		size_t		n;
+		size_t n;
 
 		if (len - i >= 8)
 		{
-			uint64_t	word;
-			uint64_t	stop;
+			uint64_t word;
+			uint64_t stop;
 
 			memcpy(&word, s + i, 8);
 			stop = word & FL_HIGH_BITS;

@@ -20,24 +20,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FL_FUZZ_ASSERT(cond) \
-	do { \
-		if (!(cond)) \
-		{ \
-			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #cond); \
-			abort(); \
-		} \
+#define FL_FUZZ_ASSERT(cond)                                                                                           \
+	do                                                                                                                 \
+	{                                                                                                                  \
+		if (!(cond))                                                                                                   \
+		{                                                                                                              \
+			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #cond);                                  \
+			abort();                                                                                                   \
+		}                                                                                                              \
 	} while (0)
 
-extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-extern int	LLVMFuzzerInitialize(int *argc, char ***argv);
+extern int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static inline void
 fl_fuzz_seed(const char *name, const uint8_t *data, size_t len)
 {
 	const char *dir = getenv("FLEETLOG_FUZZ_SEEDS");
-	char		path[4096];
-	FILE	   *f;
+	char path[4096];
+	FILE *f;
 
 	if (dir == NULL || *dir == '\0')
 		return;
@@ -50,4 +51,4 @@ fl_fuzz_seed(const char *name, const uint8_t *data, size_t len)
 	}
 }
 
-#endif							/* FL_FUZZ_H */
+#endif /* FL_FUZZ_H */

@@ -35,14 +35,14 @@ static int32_t
 iterate(const FlBatchInfo *info, const uint8_t *records, size_t len, FlResult *result)
 {
 	FlRecordIter it;
-	FlRecord	rec;
-	int32_t		n = 0;
+	FlRecord rec;
+	int32_t n = 0;
 
 	fl_record_iter_init(&it, info, records, len);
 	while (fl_record_iter_next(&it, &rec))
 	{
 		FlHeaderIter hit;
-		FlHeader	h;
+		FlHeader h;
 
 		FL_FUZZ_ASSERT(rec.offset_delta == n);
 		FL_FUZZ_ASSERT(rec.raw >= records && rec.raw + rec.raw_len <= records + len);
@@ -65,20 +65,20 @@ static int32_t
 count_halves(const FlBuf *a, const FlBuf *b)
 {
 	const FlBuf *halves[] = {a, b};
-	int32_t		n = 0;
+	int32_t n = 0;
 
 	for (int i = 0; i < 2; i++)
 	{
 		FlBatchInfo info;
-		FlBuf		raw;
+		FlBuf raw;
 		const uint8_t *records;
-		size_t		records_len;
-		FlResult	result;
+		size_t records_len;
+		FlResult result;
 
 		FL_FUZZ_ASSERT(fl_batch_decode_header(halves[i]->data, halves[i]->len, &info) == FL_OK);
 		fl_buf_init(&raw, NULL, MAX_RAW * 4);
-		FL_FUZZ_ASSERT(fl_batch_inflate(&info, halves[i]->data, halves[i]->len, compressor, MAX_RAW * 4, &raw,
-										&records, &records_len) == FL_OK);
+		FL_FUZZ_ASSERT(fl_batch_inflate(&info, halves[i]->data, halves[i]->len, compressor, MAX_RAW * 4, &raw, &records,
+										&records_len) == FL_OK);
 		n += iterate(&info, records, records_len, &result);
 		FL_FUZZ_ASSERT(result == FL_OK);
 		fl_buf_free(&raw);
@@ -89,9 +89,9 @@ count_halves(const FlBuf *a, const FlBuf *b)
 static void
 check_split(const uint8_t *body, size_t size, const FlBatchInfo *info, bool accepted)
 {
-	FlBuf		a;
-	FlBuf		b;
-	FlResult	result;
+	FlBuf a;
+	FlBuf b;
+	FlResult result;
 
 	fl_buf_init(&a, NULL, MAX_RAW * 4);
 	fl_buf_init(&b, NULL, MAX_RAW * 4);
@@ -109,12 +109,12 @@ static void
 check_batch(uint8_t *body, size_t size)
 {
 	FlBatchInfo info;
-	FlBuf		raw;
+	FlBuf raw;
 	const uint8_t *records;
-	size_t		records_len;
-	FlResult	verified = fl_batch_verify(body, size);
-	FlResult	result;
-	bool		accepted = false;
+	size_t records_len;
+	FlResult verified = fl_batch_verify(body, size);
+	FlResult result;
+	bool accepted = false;
 
 	if (fl_batch_decode_header(body, size, &info) != FL_OK)
 	{
@@ -145,7 +145,7 @@ check_batch(uint8_t *body, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint8_t    *copy = malloc(size > 0 ? size : 1);
+	uint8_t *copy = malloc(size > 0 ? size : 1);
 
 	if (copy == NULL)
 		return 0;
@@ -174,17 +174,20 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	for (int codec = FL_CODEC_NONE; codec <= FL_CODEC_ZSTD; codec++)
 	{
 		FlBatchBuilder b;
-		FlBuf		out;
+		FlBuf out;
 
 		if (codec == FL_CODEC_GZIP || codec == FL_CODEC_SNAPPY)
 			continue;
 		fl_batch_builder_init(&b, NULL, MAX_RAW);
 		b.base_sequence = INT32_MAX - 3;
 		for (int i = 0; i < 9; i++)
-			fl_batch_builder_add(&b, i % 4 == 3 ? FL_NO_TIMESTAMP : 1000 - i,
-								 (const uint8_t *) "plant/line/7", i % 3 == 2 ? -1 : 12,
-								 (const uint8_t *) "{\"temperature\": 20.5, \"unit\": \"celsius\"}", i % 5 == 4 ? -1 : 40,
-								 1, (const uint8_t *) "\4\x0c" "fl.qos\2" "1\2a\1", 13);
+			fl_batch_builder_add(
+				&b, i % 4 == 3 ? FL_NO_TIMESTAMP : 1000 - i, (const uint8_t *) "plant/line/7", i % 3 == 2 ? -1 : 12,
+				(const uint8_t *) "{\"temperature\": 20.5, \"unit\": \"celsius\"}", i % 5 == 4 ? -1 : 40, 1,
+				(const uint8_t *) "\4\x0c"
+								  "fl.qos\2"
+								  "1\2a\1",
+				13);
 		fl_buf_init(&out, NULL, MAX_RAW);
 		FL_FUZZ_ASSERT(fl_batch_builder_finish(&b, (FlCodec) codec, compressor, &out) == FL_OK);
 		FL_FUZZ_ASSERT(fl_batch_verify(out.data, out.len) == FL_OK && out.data[22] == codec);

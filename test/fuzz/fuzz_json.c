@@ -16,18 +16,18 @@
 static void
 check_json(const uint8_t *data, size_t size)
 {
-	FlJson		j;
+	FlJson j;
 	FlJsonToken token;
-	FlBuf		out;
-	int			balance = 0;
+	FlBuf out;
+	int balance = 0;
 
 	fl_buf_init(&out, NULL, size);
 	fl_json_init(&j, data, size);
 	while ((token = fl_json_next(&j)) != FL_JSON_END && token != FL_JSON_ERROR)
 	{
-		size_t		integer;
-		size_t		fraction;
-		int64_t		exponent;
+		size_t integer;
+		size_t fraction;
+		int64_t exponent;
 
 		FL_FUZZ_ASSERT(j.token_len <= size);
 		balance += token == FL_JSON_OBJECT || token == FL_JSON_ARRAY;
@@ -51,12 +51,12 @@ check_json(const uint8_t *data, size_t size)
 static void
 check_base64(const uint8_t *data, size_t size)
 {
-	FlBuf		out;
+	FlBuf out;
 
 	fl_buf_init(&out, NULL, size);
 	if (fl_base64_decode(data, size, &out) == FL_OK && out.len > 0)
 	{
-		char	   *again = malloc(fl_base64_size(out.len));
+		char *again = malloc(fl_base64_size(out.len));
 
 		FL_FUZZ_ASSERT(again != NULL && fl_base64_size(out.len) == size);
 		fl_base64_encode(again, out.data, out.len);

@@ -18,10 +18,10 @@ static void
 check_headers(const uint8_t *data, size_t size)
 {
 	FlHeaderIter it;
-	FlHeader	h;
+	FlHeader h;
 	FlHeadersBuilder b;
-	FlBuf		out;
-	bool		valid = fl_headers_validate(data, size) == FL_OK;
+	FlBuf out;
+	bool valid = fl_headers_validate(data, size) == FL_OK;
 
 	fl_buf_init(&out, NULL, size * 2 + 16);
 	fl_headers_builder_begin(&b, &out);
@@ -53,9 +53,9 @@ check_topic(const uint8_t *data, size_t size)
 {
 	const uint8_t *group;
 	const uint8_t *inner;
-	size_t		group_len;
-	size_t		inner_len;
-	size_t		cut;
+	size_t group_len;
+	size_t inner_len;
+	size_t cut;
 
 	if (size < 1)
 		return;
@@ -83,8 +83,8 @@ check_topic(const uint8_t *data, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	bool		valid = fl_utf8_valid(data, size);
-	bool		nul = size > 0 && memchr(data, 0, size) != NULL;
+	bool valid = fl_utf8_valid(data, size);
+	bool nul = size > 0 && memchr(data, 0, size) != NULL;
 
 	FL_FUZZ_ASSERT(fl_utf8_valid_text(data, size) == (valid && !nul));
 	check_headers(data, size);
@@ -101,7 +101,11 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	SEED("topic", "\x05plantplant/+/#");
 	SEED("share", "\x10$share/group/a/+");
 	SEED("system", "\x04$SYS#");
-	SEED("headers", "\x01\x06\x0c" "fl.qos\x02" "1\x02" "a\x01\x02" "a\x00");
+	SEED("headers", "\x01\x06\x0c"
+					"fl.qos\x02"
+					"1\x02"
+					"a\x01\x02"
+					"a\x00");
 	SEED("utf8", "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80/+");
 #undef SEED
 	return 0;

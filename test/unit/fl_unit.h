@@ -14,7 +14,13 @@
  *		FL_CHECK_INT(fl_topic_levels(...), 3);
  *	}
  *
- *	FL_UNIT_MAIN(FL_RUN(test_something);)
+ *	int
+ *	main(void)
+ *	{
+ *		fl_unit_begin();
+ *		FL_RUN(test_something);
+ *		return fl_unit_end();
+ *	}
  *
  * Exactly-sized copies (fl_unit_copy) make the address sanitizer see a read of
  * one byte too many.  Random tests are repeatable: FLEETLOG_SEED chooses
@@ -33,9 +39,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int	fl_unit_tests;		/* tests run so far */
-static int	fl_unit_failures;	/* tests failed */
-static int	fl_unit_bad_checks; /* failed checks in the current test */
+static int fl_unit_tests;      /* tests run so far */
+static int fl_unit_failures;   /* tests failed */
+static int fl_unit_bad_checks; /* failed checks in the current test */
 static uint64_t fl_unit_random_state = UINT64_C(0x9E3779B97F4A7C15);
 
 /* More failed checks than this in one test are counted, not printed. */
@@ -53,8 +59,7 @@ static inline bool
 fl_unit_check_int(int64_t got, int64_t expected, const char *file, int line, const char *what)
 {
 	if (got != expected && ++fl_unit_bad_checks <= FL_UNIT_MAX_DIAGNOSTICS)
-		printf("# %s:%d: failed: %s: got %" PRId64 ", expected %" PRId64 "\n",
-			   file, line, what, got, expected);
+		printf("# %s:%d: failed: %s: got %" PRId64 ", expected %" PRId64 "\n", file, line, what, got, expected);
 	return got == expected;
 }
 
@@ -68,11 +73,10 @@ fl_unit_print_bytes(const char *label, const uint8_t *p, size_t len)
 }
 
 static inline bool
-fl_unit_check_bytes(const void *got, size_t got_len, const void *expected, size_t expected_len,
-					const char *file, int line, const char *what)
+fl_unit_check_bytes(const void *got, size_t got_len, const void *expected, size_t expected_len, const char *file,
+					int line, const char *what)
 {
-	bool		ok = got_len == expected_len &&
-	(got_len == 0 || memcmp(got, expected, got_len) == 0);
+	bool ok = got_len == expected_len && (got_len == 0 || memcmp(got, expected, got_len) == 0);
 
 	if (!ok && ++fl_unit_bad_checks <= FL_UNIT_MAX_DIAGNOSTICS)
 	{
@@ -85,21 +89,21 @@ fl_unit_check_bytes(const void *got, size_t got_len, const void *expected, size_
 
 #define FL_CHECK(cond) fl_unit_check((cond), __FILE__, __LINE__, #cond)
 
-#define FL_CHECK_INT(got, expected) \
-	fl_unit_check_int((int64_t) (got), (int64_t) (expected), __FILE__, __LINE__, #got)
+#define FL_CHECK_INT(got, expected) fl_unit_check_int((int64_t) (got), (int64_t) (expected), __FILE__, __LINE__, #got)
 
-#define FL_CHECK_BYTES(got, got_len, expected, expected_len) \
+#define FL_CHECK_BYTES(got, got_len, expected, expected_len)                                                           \
 	fl_unit_check_bytes((got), (got_len), (expected), (expected_len), __FILE__, __LINE__, #got)
 
 /* A check without which the rest of the test makes no sense. */
-#define FL_REQUIRE(cond) \
-	do { \
-		if (!FL_CHECK(cond)) \
-			return; \
+#define FL_REQUIRE(cond)                                                                                               \
+	do                                                                                                                 \
+	{                                                                                                                  \
+		if (!FL_CHECK(cond))                                                                                           \
+			return;                                                                                                    \
 	} while (0)
 
 static inline void
-fl_unit_run(void (*test) (void), const char *name)
+fl_unit_run(void (*test)(void), const char *name)
 {
 	fl_unit_bad_checks = 0;
 	test();
@@ -122,7 +126,7 @@ fl_unit_skip(const char *name, const char *why)
 #define FL_RUN(test) fl_unit_run(test, #test)
 
 static inline void
-fl_unit_seed(void)
+fl_unit_begin(void)
 {
 	const char *seed = getenv("FLEETLOG_SEED");
 
@@ -132,21 +136,27 @@ fl_unit_seed(void)
 		fl_unit_random_state = 1;
 }
 
-#define FL_UNIT_MAIN(body) \
-int \
-main(void) \
-{ \
-	fl_unit_seed(); \
-	body \
-	printf("1..%d\n", fl_unit_tests); \
-	return fl_unit_failures > 0 ? 1 : 0; \
+/* Prints the plan; the exit status of the program. */
+static inline int
+fl_unit_end(void)
+{
+	printf("1..%d\n", fl_unit_tests);
+	return fl_unit_failures > 0 ? 1 : 0;
 }
+
+/* A whole main function around a few FL_RUN. */
+#define FL_UNIT_MAIN(body)                                                                                             \
+	int main(void)                                                                                                     \
+	{                                                                                                                  \
+		fl_unit_begin();                                                                                               \
+		body return fl_unit_end();                                                                                     \
+	}
 
 /* xorshift64*: repeatable everywhere, which rand() is not. */
 static inline uint64_t
 fl_unit_random(void)
 {
-	uint64_t	x = fl_unit_random_state;
+	uint64_t x = fl_unit_random_state;
 
 	x ^= x >> 12;
 	x ^= x << 25;
@@ -166,7 +176,7 @@ fl_unit_random_below(uint32_t n)
 static inline uint8_t *
 fl_unit_copy(const void *data, size_t len)
 {
-	uint8_t    *copy = malloc(len > 0 ? len : 1);
+	uint8_t *copy = malloc(len > 0 ? len : 1);
 
 	if (copy == NULL)
 		abort();
@@ -175,4 +185,4 @@ fl_unit_copy(const void *data, size_t len)
 	return copy;
 }
 
-#endif							/* FL_UNIT_H */
+#endif /* FL_UNIT_H */

@@ -17,56 +17,49 @@
 
 #define BYTES(s) (const uint8_t *) (s)
 
-static const uint8_t golden[] = {
-	0, 0, 0, 0, 0, 0, 0, 0,		/* base offset */
-	0, 0, 0, 0x5c,				/* length 92 = 104 - 12 */
-	0, 0, 0, 0,					/* leader epoch */
-	2,							/* magic */
-	0x52, 0x5c, 0xa2, 0x50,		/* CRC */
-	0, 0,						/* attributes */
-	0, 0, 0, 2,					/* last offset delta */
-	0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, /* 1700000000000 */
-	0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, /* 1700000000005 */
-	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* producer id */
-	0xff, 0xff,					/* producer epoch */
-	0xff, 0xff, 0xff, 0xff,		/* base sequence */
-	0, 0, 0, 3,					/* records */
-	/* first record: 23 bytes */
-	0x2e, 0x00, 0x00, 0x00,		/* length, attributes, time +0, offset +0 */
-	0x04, 'k', '1',				/* key */
-	0x0a, 'h', 'e', 'l', 'l', 'o',
-	0x06,						/* three headers */
-	0x02, 'a', 0x02, '1',
-	0x02, 'b', 0x01,
-	0x02, 'a', 0x00,
-	/* second record: 6 bytes; key and value NULL */
-	0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01, 0x00,
-	/* third record: 11 bytes; time -1, empty key */
-	0x16, 0x00, 0x01, 0x04, 0x00, 0x0a, 'x', 'x', 'x', 'x', 'x', 0x00
-};
+/* clang-format off: the bytes are arranged by field */
+static const uint8_t golden[] = {0, 0, 0, 0, 0, 0, 0, 0,                         /* base offset */
+								 0, 0, 0, 0x5c,                                  /* length 92 = 104 - 12 */
+								 0, 0, 0, 0,                                     /* leader epoch */
+								 2,                                              /* magic */
+								 0x52, 0x5c, 0xa2, 0x50,                         /* CRC */
+								 0, 0,                                           /* attributes */
+								 0, 0, 0, 2,                                     /* last offset delta */
+								 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, /* 1700000000000 */
+								 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, /* 1700000000005 */
+								 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* producer id */
+								 0xff, 0xff,                                     /* producer epoch */
+								 0xff, 0xff, 0xff, 0xff,                         /* base sequence */
+								 0, 0, 0, 3,                                     /* records */
+								 /* first record: 23 bytes */
+								 0x2e, 0x00, 0x00, 0x00,              /* length, attributes, time +0, offset +0 */
+								 0x04, 'k', '1',                      /* key */
+								 0x0a, 'h', 'e', 'l', 'l', 'o', 0x06, /* three headers */
+								 0x02, 'a', 0x02, '1', 0x02, 'b', 0x01, 0x02, 'a', 0x00,
+								 /* second record: 6 bytes; key and value NULL */
+								 0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01, 0x00,
+								 /* third record: 11 bytes; time -1, empty key */
+								 0x16, 0x00, 0x01, 0x04, 0x00, 0x0a, 'x', 'x', 'x', 'x', 'x', 0x00};
 
 /* The same first two records, then one with 400 times 'x', in LZ4 and zstd. */
 static const uint8_t golden_lz4[] = {
-	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7c, 0x00, 0x00, 0x00, 0x00,
-	0x02, 0xc4, 0x64, 0xb8, 0x8b, 0x00, 0x03, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01, 0x8b, 0xcf,
-	0xe5, 0x68, 0x00, 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, 0xff, 0xff, 0xff, 0xff, 0xff,
-	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x03, 0x04, 0x22, 0x4d,
-	0x18, 0x68, 0x40, 0xb8, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xb8, 0x34, 0x00, 0x00, 0x00,
-	0xff, 0x19, 0x2e, 0x00, 0x00, 0x00, 0x04, 0x6b, 0x31, 0x0a, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x06,
-	0x02, 0x61, 0x02, 0x31, 0x02, 0x62, 0x01, 0x02, 0x61, 0x00, 0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01,
-	0x00, 0xae, 0x06, 0x00, 0x01, 0x04, 0x00, 0xa0, 0x06, 0x78, 0x01, 0x00, 0xff, 0x79, 0x50, 0x78,
-	0x78, 0x78, 0x78, 0x00, 0x00, 0x00, 0x00, 0x00
-};
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7c, 0x00, 0x00, 0x00, 0x00, 0x02,
+	0xc4, 0x64, 0xb8, 0x8b, 0x00, 0x03, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68,
+	0x00, 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x03, 0x04, 0x22, 0x4d, 0x18, 0x68, 0x40, 0xb8,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xb8, 0x34, 0x00, 0x00, 0x00, 0xff, 0x19, 0x2e, 0x00, 0x00,
+	0x00, 0x04, 0x6b, 0x31, 0x0a, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x06, 0x02, 0x61, 0x02, 0x31, 0x02, 0x62,
+	0x01, 0x02, 0x61, 0x00, 0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01, 0x00, 0xae, 0x06, 0x00, 0x01, 0x04, 0x00,
+	0xa0, 0x06, 0x78, 0x01, 0x00, 0xff, 0x79, 0x50, 0x78, 0x78, 0x78, 0x78, 0x00, 0x00, 0x00, 0x00, 0x00};
 static const uint8_t golden_zstd[] = {
-	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x6c, 0x00, 0x00, 0x00, 0x00,
-	0x02, 0xb9, 0x17, 0xcd, 0x22, 0x00, 0x04, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01, 0x8b, 0xcf,
-	0xe5, 0x68, 0x00, 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, 0xff, 0xff, 0xff, 0xff, 0xff,
-	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x03, 0x28, 0xb5, 0x2f,
-	0xfd, 0x60, 0xb8, 0x00, 0x8d, 0x01, 0x00, 0x94, 0x02, 0x2e, 0x00, 0x00, 0x00, 0x04, 0x6b, 0x31,
-	0x0a, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x06, 0x02, 0x61, 0x02, 0x31, 0x02, 0x62, 0x01, 0x02, 0x61,
-	0x00, 0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01, 0x00, 0xae, 0x06, 0x00, 0x01, 0x04, 0x00, 0xa0, 0x06,
-	0x78, 0x00, 0x01, 0x00, 0x60, 0x54, 0x41, 0x19
-};
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x6c, 0x00, 0x00, 0x00, 0x00, 0x02, 0xb9,
+	0x17, 0xcd, 0x22, 0x00, 0x04, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, 0x00,
+	0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x05, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+	0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x03, 0x28, 0xb5, 0x2f, 0xfd, 0x60, 0xb8, 0x00, 0x8d, 0x01, 0x00, 0x94,
+	0x02, 0x2e, 0x00, 0x00, 0x00, 0x04, 0x6b, 0x31, 0x0a, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x06, 0x02, 0x61, 0x02,
+	0x31, 0x02, 0x62, 0x01, 0x02, 0x61, 0x00, 0x0c, 0x00, 0x0a, 0x02, 0x01, 0x01, 0x00, 0xae, 0x06, 0x00, 0x01,
+	0x04, 0x00, 0xa0, 0x06, 0x78, 0x00, 0x01, 0x00, 0x60, 0x54, 0x41, 0x19};
+/* clang-format on */
 
 static const uint8_t golden_headers[] = {0x06, 0x02, 'a', 0x02, '1', 0x02, 'b', 0x01, 0x02, 'a', 0x00};
 
@@ -74,7 +67,7 @@ static void
 test_golden_header(void)
 {
 	FlBatchInfo info;
-	uint8_t		copy[FL_BATCH_HEADER_SIZE];
+	uint8_t copy[FL_BATCH_HEADER_SIZE];
 
 	FL_REQUIRE(fl_batch_decode_header(golden, sizeof(golden), &info) == FL_OK);
 	FL_CHECK_INT(info.base_offset, 0);
@@ -102,11 +95,11 @@ check_golden_records(const uint8_t *body, size_t len, size_t last_value)
 	FlCompressor *c = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
 	FlBatchInfo info;
 	FlRecordIter it;
-	FlRecord	rec;
-	FlBuf		raw;
+	FlRecord rec;
+	FlBuf raw;
 	const uint8_t *records;
-	size_t		records_len;
-	FlResult	result = fl_batch_decode_header(body, len, &info);
+	size_t records_len;
+	FlResult result = fl_batch_decode_header(body, len, &info);
 
 	fl_buf_init(&raw, NULL, 1 << 20);
 	if (result == FL_OK)
@@ -164,8 +157,9 @@ build_golden(FlBatchBuilder *b, size_t max)
 {
 	fl_batch_builder_init(b, NULL, max);
 	b->leader_epoch = 0;
-	FL_CHECK_INT(fl_batch_builder_add(b, INT64_C(1700000000000), BYTES("k1"), 2, BYTES("hello"), 5, 0,
-									  golden_headers, sizeof(golden_headers)), FL_OK);
+	FL_CHECK_INT(fl_batch_builder_add(b, INT64_C(1700000000000), BYTES("k1"), 2, BYTES("hello"), 5, 0, golden_headers,
+									  sizeof(golden_headers)),
+				 FL_OK);
 	FL_CHECK_INT(fl_batch_builder_add(b, INT64_C(1700000000005), NULL, -1, NULL, -1, 0, NULL, 0), FL_OK);
 	FL_CHECK_INT(fl_batch_builder_add(b, INT64_C(1699999999999), BYTES(""), 0, BYTES("xxxxx"), 5, 0, BYTES("\0"), 1),
 				 FL_OK);
@@ -175,7 +169,7 @@ static void
 test_builder_writes_golden_bytes(void)
 {
 	FlBatchBuilder b;
-	FlBuf		out;
+	FlBuf out;
 
 	build_golden(&b, sizeof(golden));
 	FL_CHECK_INT(fl_batch_builder_count(&b), 3);
@@ -192,7 +186,7 @@ static void
 test_builder_when_full(void)
 {
 	FlBatchBuilder b;
-	FlBuf		out;
+	FlBuf out;
 
 	build_golden(&b, sizeof(golden) + 6);
 	FL_CHECK_INT(fl_batch_builder_add(&b, 0, NULL, -1, NULL, -1, 0, NULL, 0), FL_TOO_LARGE);
@@ -228,7 +222,8 @@ test_builder_when_full(void)
 static void
 test_record_without_time(void)
 {
-	static const int64_t times[] = {FL_NO_TIMESTAMP, 0, INT64_C(1700000000000), FL_NO_TIMESTAMP, INT64_MAX, INT64_MIN, 5};
+	static const int64_t times[] = {FL_NO_TIMESTAMP, 0, INT64_C(1700000000000), FL_NO_TIMESTAMP, INT64_MAX,
+									INT64_MIN,       5};
 	enum
 	{
 		N = sizeof(times) / sizeof(times[0])
@@ -238,16 +233,16 @@ test_record_without_time(void)
 	for (int first = 0; first < N; first++)
 	{
 		FlBatchBuilder b;
-		FlBuf		out;
+		FlBuf out;
 		FlBatchInfo info;
 		FlRecordIter it;
-		FlRecord	rec;
-		int64_t		max = INT64_MIN;
+		FlRecord rec;
+		int64_t max = INT64_MIN;
 
 		fl_batch_builder_init(&b, NULL, 10000);
 		for (int i = 0; i < N; i++)
 		{
-			int64_t		t = times[(first + i) % N];
+			int64_t t = times[(first + i) % N];
 
 			FL_CHECK_INT(fl_batch_builder_add(&b, t, NULL, -1, NULL, -1, 0, NULL, 0), FL_OK);
 			max = t > max ? t : max;
@@ -281,11 +276,11 @@ test_compression_only_when_it_pays(void)
 		{
 			for (int noise = 0; noise < 2; noise++)
 			{
-				uint8_t		value[3000];
+				uint8_t value[3000];
 				FlBatchBuilder b;
-				FlBuf		out;
+				FlBuf out;
 				FlBatchInfo info;
-				size_t		raw;
+				size_t raw;
 
 				for (int i = 0; i < size; i++)
 					value[i] = noise ? (uint8_t) fl_unit_random() : (uint8_t) (i % 10);
@@ -297,8 +292,9 @@ test_compression_only_when_it_pays(void)
 				FL_CHECK_INT(fl_batch_verify(out.data, out.len), FL_OK);
 				FL_REQUIRE(fl_batch_decode_header(out.data, out.len, &info) == FL_OK);
 				FL_CHECK_INT(info.codec, noise || raw < FL_COMPRESS_MIN_BYTES ? FL_CODEC_NONE : codecs[k]);
-				FL_CHECK(info.codec == FL_CODEC_NONE ? out.len == raw + FL_BATCH_HEADER_SIZE :
-						 (out.len - FL_BATCH_HEADER_SIZE) * 100 <= raw * (100 - FL_COMPRESS_MIN_GAIN) + 100);
+				FL_CHECK(info.codec == FL_CODEC_NONE
+							 ? out.len == raw + FL_BATCH_HEADER_SIZE
+							 : (out.len - FL_BATCH_HEADER_SIZE) * 100 <= raw * (100 - FL_COMPRESS_MIN_GAIN) + 100);
 				fl_buf_free(&out);
 				fl_batch_builder_free(&b);
 			}
@@ -312,8 +308,8 @@ static void
 test_grow_header(void)
 {
 	FlBatchBuilder b;
-	FlBuf		page;
-	FlBuf		out;
+	FlBuf page;
+	FlBuf out;
 
 	fl_buf_init(&page, NULL, 100000);
 	fl_buf_init(&out, NULL, 100000);
@@ -322,10 +318,10 @@ test_grow_header(void)
 	FL_CHECK_INT(fl_batch_builder_finish(&b, FL_CODEC_NONE, NULL, &page), FL_OK);
 	for (int i = 1; i < 200; i++)
 	{
-		uint8_t		value[200];
-		int64_t		time = 1000 + (i % 2 ? i * 100 : -i);
-		int64_t		value_len = i % 5 == 0 ? -1 : i;
-		size_t		before = page.len;
+		uint8_t value[200];
+		int64_t time = 1000 + (i % 2 ? i * 100 : -i);
+		int64_t value_len = i % 5 == 0 ? -1 : i;
+		size_t before = page.len;
 
 		memset(value, i, sizeof(value));
 		FL_CHECK_INT(fl_batch_builder_add(&b, time, BYTES("k"), 1, value, value_len, 0, NULL, 0), FL_OK);
@@ -349,7 +345,7 @@ test_grow_header(void)
 static void
 test_stamp(void)
 {
-	uint8_t    *copy = fl_unit_copy(golden, sizeof(golden));
+	uint8_t *copy = fl_unit_copy(golden, sizeof(golden));
 	FlBatchInfo info;
 
 	/* Placing a batch leaves everything that the producer signed. */
@@ -378,33 +374,27 @@ test_verify_finds_what_the_crc_does_not(void)
 {
 	struct
 	{
-		size_t		at;
-		uint8_t		byte;
-		FlResult	expected;
-	}			edits[] = {
-		{60, 2, FL_MALFORMED},	/* count against last offset delta */
-		{60, 0, FL_MALFORMED},
-		{26, 3, FL_MALFORMED},	/* last offset delta against count */
-		{11, 0x5b, FL_MALFORMED},	/* length */
-		{11, 0x5d, FL_INCOMPLETE},
-		{8, 0x80, FL_MALFORMED},
-		{10, 1, FL_INCOMPLETE},
-		{16, 1, FL_UNSUPPORTED},	/* magic */
-		{22, 5, FL_UNSUPPORTED},	/* codec */
-		{22, 7, FL_UNSUPPORTED},
-		{64, 0x02, FL_MALFORMED},	/* first offset delta is 1 */
-		{65, 0x03, FL_MALFORMED},	/* key length -2 */
-		{61, 0x2c, FL_MALFORMED},	/* record shorter than its content */
-		{61, 0xff, FL_MALFORMED},
-		{74, 0x08, FL_MALFORMED},	/* one header more */
-		{62, 0x04, FL_MALFORMED},	/* more reserved headers than headers */
-		{62, 0x03, FL_OK},
-		{76, 0xff, FL_MALFORMED},	/* header name is not UTF-8 */
+		size_t at;
+		uint8_t byte;
+		FlResult expected;
+	} edits[] = {
+		{60, 2, FL_MALFORMED},                            /* count against last offset delta */
+		{60, 0, FL_MALFORMED},     {26, 3, FL_MALFORMED}, /* last offset delta against count */
+		{11, 0x5b, FL_MALFORMED},                         /* length */
+		{11, 0x5d, FL_INCOMPLETE}, {8, 0x80, FL_MALFORMED},
+		{10, 1, FL_INCOMPLETE},    {16, 1, FL_UNSUPPORTED},  /* magic */
+		{22, 5, FL_UNSUPPORTED},                             /* codec */
+		{22, 7, FL_UNSUPPORTED},   {64, 0x02, FL_MALFORMED}, /* first offset delta is 1 */
+		{65, 0x03, FL_MALFORMED},                            /* key length -2 */
+		{61, 0x2c, FL_MALFORMED},                            /* record shorter than its content */
+		{61, 0xff, FL_MALFORMED},  {74, 0x08, FL_MALFORMED}, /* one header more */
+		{62, 0x04, FL_MALFORMED},                            /* more reserved headers than headers */
+		{62, 0x03, FL_OK},         {76, 0xff, FL_MALFORMED}, /* header name is not UTF-8 */
 	};
 
 	for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++)
 	{
-		uint8_t    *copy = fl_unit_copy(golden, sizeof(golden));
+		uint8_t *copy = fl_unit_copy(golden, sizeof(golden));
 
 		copy[edits[i].at] = edits[i].byte;
 		fl_batch_update_crc(copy, sizeof(golden));
@@ -425,15 +415,19 @@ test_sequence_wraps(void)
 	FL_CHECK_INT(fl_sequence_add(FL_NO_SEQUENCE, 100), FL_NO_SEQUENCE);
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_golden_header);
-			 FL_RUN(test_golden_records);
-			 FL_RUN(test_builder_writes_golden_bytes);
-			 FL_RUN(test_builder_when_full);
-			 FL_RUN(test_record_without_time);
-			 FL_RUN(test_compression_only_when_it_pays);
-			 FL_RUN(test_grow_header);
-			 FL_RUN(test_stamp);
-			 FL_RUN(test_verify_finds_what_the_crc_does_not);
-			 FL_RUN(test_sequence_wraps);
-)
+int
+main(void)
+{
+	fl_unit_begin();
+	FL_RUN(test_golden_header);
+	FL_RUN(test_golden_records);
+	FL_RUN(test_builder_writes_golden_bytes);
+	FL_RUN(test_builder_when_full);
+	FL_RUN(test_record_without_time);
+	FL_RUN(test_compression_only_when_it_pays);
+	FL_RUN(test_grow_header);
+	FL_RUN(test_stamp);
+	FL_RUN(test_verify_finds_what_the_crc_does_not);
+	FL_RUN(test_sequence_wraps);
+	return fl_unit_end();
+}

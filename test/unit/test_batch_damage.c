@@ -10,7 +10,7 @@
 #include "fleetlog/headers.h"
 #include "fleetlog/record_batch.h"
 
-#define MAX_RAW	((size_t) 1 << 20)
+#define MAX_RAW ((size_t) 1 << 20)
 
 static const FlCodec codecs[] = {FL_CODEC_NONE, FL_CODEC_LZ4, FL_CODEC_ZSTD};
 
@@ -19,21 +19,22 @@ static FlCompressor *compressor;
 /* A record of the model that batches are compared with. */
 typedef struct ModelRecord
 {
-	int64_t		timestamp;
-	int64_t		key_len;
-	int64_t		value_len;
-	uint8_t		key[40];
-	uint8_t		value[600];
-	uint8_t		headers[40];
-	size_t		headers_len;
-	uint8_t		reserved;
+	int64_t timestamp;
+	int64_t key_len;
+	int64_t value_len;
+	uint8_t key[40];
+	uint8_t value[600];
+	uint8_t headers[40];
+	size_t headers_len;
+	uint8_t reserved;
 } ModelRecord;
 
 static void
 model_random(ModelRecord *m)
 {
-	m->timestamp = fl_unit_random_below(5) == 0 ? FL_NO_TIMESTAMP :
-		INT64_C(1700000000000) + (int64_t) fl_unit_random_below(100000) - 50000;
+	m->timestamp = fl_unit_random_below(5) == 0
+					   ? FL_NO_TIMESTAMP
+					   : INT64_C(1700000000000) + (int64_t) fl_unit_random_below(100000) - 50000;
 	m->key_len = (int64_t) fl_unit_random_below(sizeof(m->key) + 1) - 1;
 	m->value_len = (int64_t) fl_unit_random_below(fl_unit_random_below(4) == 0 ? sizeof(m->value) + 1 : 30) - 1;
 	for (int64_t i = 0; i < m->key_len; i++)
@@ -44,7 +45,7 @@ model_random(ModelRecord *m)
 	m->headers_len = 0;
 	if (fl_unit_random_below(2) == 0)
 	{
-		FlBuf		buf;
+		FlBuf buf;
 		FlHeadersBuilder b;
 
 		fl_buf_init(&buf, NULL, sizeof(m->headers) + 1);
@@ -65,20 +66,21 @@ static void
 model_add(const ModelRecord *m, FlBatchBuilder *b)
 {
 	FL_CHECK_INT(fl_batch_builder_add(b, m->timestamp, m->key, m->key_len, m->value, m->value_len, m->reserved,
-									  m->headers_len > 0 ? m->headers : NULL, m->headers_len), FL_OK);
+									  m->headers_len > 0 ? m->headers : NULL, m->headers_len),
+				 FL_OK);
 }
 
 /* Does the batch hold exactly these records? */
 static void
 model_compare(const ModelRecord *m, int count, const uint8_t *body, size_t len, FlBatchInfo *info)
 {
-	uint8_t    *copy = fl_unit_copy(body, len);
-	FlBuf		raw;
+	uint8_t *copy = fl_unit_copy(body, len);
+	FlBuf raw;
 	FlRecordIter it;
-	FlRecord	rec;
+	FlRecord rec;
 	const uint8_t *records;
-	size_t		records_len;
-	int			i = 0;
+	size_t records_len;
+	int i = 0;
 
 	fl_buf_init(&raw, NULL, MAX_RAW);
 	FL_CHECK_INT(fl_batch_verify(copy, len), FL_OK);
@@ -112,8 +114,8 @@ model_compare(const ModelRecord *m, int count, const uint8_t *body, size_t len, 
 static void
 check_split(const ModelRecord *model, int count, const FlBuf *whole, const FlBatchInfo *info)
 {
-	FlBuf		a;
-	FlBuf		b;
+	FlBuf a;
+	FlBuf b;
 
 	fl_buf_init(&a, NULL, MAX_RAW);
 	fl_buf_init(&b, NULL, MAX_RAW);
@@ -165,9 +167,9 @@ test_random_round_trip_and_split(void)
 
 	for (int round = 0; round < 150; round++)
 	{
-		int			count = 1 + (int) fl_unit_random_below(round % 3 == 0 ? MAX_RECORDS : 12);
+		int count = 1 + (int) fl_unit_random_below(round % 3 == 0 ? MAX_RECORDS : 12);
 		FlBatchBuilder b;
-		FlBuf		out;
+		FlBuf out;
 		FlBatchInfo info;
 
 		fl_batch_builder_init(&b, NULL, MAX_RAW);
@@ -205,15 +207,19 @@ static void
 build_sample(FlCodec codec, FlBuf *out)
 {
 	FlBatchBuilder b;
-	char		value[100];
+	char value[100];
 
 	fl_batch_builder_init(&b, NULL, MAX_RAW);
 	for (int i = 0; i < 20; i++)
 	{
-		int			n = snprintf(value, sizeof(value), "{\"temperature\": %d.5, \"unit\": \"celsius\"}", i);
+		int n = snprintf(value, sizeof(value), "{\"temperature\": %d.5, \"unit\": \"celsius\"}", i);
 
-		FL_CHECK_INT(fl_batch_builder_add(&b, 1000 + i, (const uint8_t *) "plant/a", 7, (const uint8_t *) value, n,
-										  1, (const uint8_t *) "\2\x0c" "fl.qos\2" "1", 10), FL_OK);
+		FL_CHECK_INT(fl_batch_builder_add(&b, 1000 + i, (const uint8_t *) "plant/a", 7, (const uint8_t *) value, n, 1,
+										  (const uint8_t *) "\2\x0c"
+															"fl.qos\2"
+															"1",
+										  10),
+					 FL_OK);
 	}
 	fl_buf_init(out, NULL, MAX_RAW);
 	FL_CHECK_INT(fl_batch_builder_finish(&b, codec, compressor, out), FL_OK);
@@ -230,12 +236,12 @@ static bool
 chew(const uint8_t *body, size_t len)
 {
 	FlBatchInfo info;
-	FlBuf		raw;
+	FlBuf raw;
 	FlRecordIter it;
-	FlRecord	rec;
+	FlRecord rec;
 	const uint8_t *records;
-	size_t		records_len;
-	FlResult	result = fl_batch_decode_header(body, len, &info);
+	size_t records_len;
+	FlResult result = fl_batch_decode_header(body, len, &info);
 	volatile unsigned sum = 0;
 
 	if (result != FL_OK)
@@ -261,9 +267,9 @@ chew(const uint8_t *body, size_t len)
 	}
 	if (info.record_count > 1)
 	{
-		FlBuf		a;
-		FlBuf		b;
-		FlResult	split;
+		FlBuf a;
+		FlBuf b;
+		FlResult split;
 
 		fl_buf_init(&a, NULL, MAX_RAW);
 		fl_buf_init(&b, NULL, MAX_RAW);
@@ -281,12 +287,12 @@ test_every_truncation(void)
 {
 	for (int k = 0; k < 3; k++)
 	{
-		FlBuf		whole;
+		FlBuf whole;
 
 		build_sample(codecs[k], &whole);
 		for (size_t len = 0; len < whole.len; len++)
 		{
-			uint8_t    *copy = fl_unit_copy(whole.data, len);
+			uint8_t *copy = fl_unit_copy(whole.data, len);
 			FlBatchInfo info;
 
 			FL_CHECK_INT(fl_batch_decode_header(copy, len, &info), FL_INCOMPLETE);
@@ -311,13 +317,13 @@ test_every_flip_is_found(void)
 {
 	for (int k = 0; k < 3; k++)
 	{
-		FlBuf		whole;
+		FlBuf whole;
 
 		build_sample(codecs[k], &whole);
 		for (size_t bit = 0; bit < whole.len * 8; bit++)
 		{
-			uint8_t    *copy = fl_unit_copy(whole.data, whole.len);
-			bool		outside = bit / 8 < 8 || (bit / 8 >= 12 && bit / 8 < 16);
+			uint8_t *copy = fl_unit_copy(whole.data, whole.len);
+			bool outside = bit / 8 < 8 || (bit / 8 >= 12 && bit / 8 < 16);
 
 			copy[bit / 8] ^= (uint8_t) (1 << bit % 8);
 			FL_CHECK_INT(fl_batch_verify(copy, whole.len) == FL_OK, outside);
@@ -333,14 +339,14 @@ test_random_damage(void)
 {
 	for (int k = 0; k < 3; k++)
 	{
-		FlBuf		whole;
+		FlBuf whole;
 
 		build_sample(codecs[k], &whole);
 		for (int i = 0; i < 15000; i++)
 		{
-			size_t		len = whole.len - (fl_unit_random_below(4) == 0 ?
-										   fl_unit_random_below((uint32_t) whole.len - 61) : 0);
-			uint8_t    *copy = fl_unit_copy(whole.data, len);
+			size_t len =
+				whole.len - (fl_unit_random_below(4) == 0 ? fl_unit_random_below((uint32_t) whole.len - 61) : 0);
+			uint8_t *copy = fl_unit_copy(whole.data, len);
 
 			for (uint32_t n = fl_unit_random_below(4); n > 0; n--)
 				copy[fl_unit_random_below((uint32_t) len)] = (uint8_t) fl_unit_random();
@@ -361,8 +367,8 @@ test_inflate_is_bounded(void)
 
 	for (int k = 1; k < 3; k++)
 	{
-		FlBuf		packed;
-		FlBuf		out;
+		FlBuf packed;
+		FlBuf out;
 
 		fl_buf_init(&packed, NULL, MAX_RAW);
 		FL_REQUIRE(fl_compress(compressor, codecs[k], zeros, sizeof(zeros), SIZE_MAX, &packed) == FL_OK);
@@ -404,7 +410,7 @@ test_zstd_without_content_size(void)
 	 * magic, descriptor, window, and one RLE block, the last, of 100 times 'a'.
 	 */
 	static const uint8_t rle[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x23, 0x03, 0x00, 'a'};
-	FlBuf		out;
+	FlBuf out;
 
 	fl_buf_init(&out, NULL, MAX_RAW);
 	FL_CHECK_INT(fl_decompress(compressor, FL_CODEC_ZSTD, rle, sizeof(rle), MAX_RAW, &out), FL_OK);
@@ -422,11 +428,11 @@ test_codecs_we_do_not_speak(void)
 {
 	for (int codec = 0; codec < 8; codec++)
 	{
-		FlBuf		whole;
-		FlBuf		raw;
+		FlBuf whole;
+		FlBuf raw;
 		FlBatchInfo info;
 		const uint8_t *records;
-		size_t		records_len;
+		size_t records_len;
 
 		build_sample(FL_CODEC_NONE, &whole);
 		fl_buf_init(&raw, NULL, MAX_RAW);
@@ -436,26 +442,33 @@ test_codecs_we_do_not_speak(void)
 		else
 		{
 			FL_CHECK_INT(fl_batch_decode_header(whole.data, whole.len, &info), FL_OK);
-			FL_CHECK_INT(fl_batch_inflate(&info, whole.data, whole.len, compressor, MAX_RAW, &raw, &records, &records_len),
-						 codec == FL_CODEC_NONE ? FL_OK :
-						 codec == FL_CODEC_GZIP || codec == FL_CODEC_SNAPPY ? FL_UNSUPPORTED : FL_MALFORMED);
+			FL_CHECK_INT(
+				fl_batch_inflate(&info, whole.data, whole.len, compressor, MAX_RAW, &raw, &records, &records_len),
+				codec == FL_CODEC_NONE                               ? FL_OK
+				: codec == FL_CODEC_GZIP || codec == FL_CODEC_SNAPPY ? FL_UNSUPPORTED
+																	 : FL_MALFORMED);
 			if (codec == FL_CODEC_NONE)
-				FL_CHECK_INT(fl_batch_inflate(&info, whole.data, whole.len, compressor, 100, &raw, &records, &records_len),
-							 FL_TOO_LARGE);
+				FL_CHECK_INT(
+					fl_batch_inflate(&info, whole.data, whole.len, compressor, 100, &raw, &records, &records_len),
+					FL_TOO_LARGE);
 		}
 		fl_buf_free(&raw);
 		fl_buf_free(&whole);
 	}
 }
 
-FL_UNIT_MAIN(
-			 compressor = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
-			 FL_RUN(test_random_round_trip_and_split);
-			 FL_RUN(test_every_truncation);
-			 FL_RUN(test_every_flip_is_found);
-			 FL_RUN(test_random_damage);
-			 FL_RUN(test_inflate_is_bounded);
-			 FL_RUN(test_zstd_without_content_size);
-			 FL_RUN(test_codecs_we_do_not_speak);
-			 fl_compressor_free(compressor);
-)
+int
+main(void)
+{
+	fl_unit_begin();
+	compressor = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
+	FL_RUN(test_random_round_trip_and_split);
+	FL_RUN(test_every_truncation);
+	FL_RUN(test_every_flip_is_found);
+	FL_RUN(test_random_damage);
+	FL_RUN(test_inflate_is_bounded);
+	FL_RUN(test_zstd_without_content_size);
+	FL_RUN(test_codecs_we_do_not_speak);
+	fl_compressor_free(compressor);
+	return fl_unit_end();
+}

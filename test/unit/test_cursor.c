@@ -13,8 +13,8 @@
 static void
 test_fixed_width_round_trip(void)
 {
-	FlBuf		b;
-	FlReader	r;
+	FlBuf b;
+	FlReader r;
 
 	fl_buf_init(&b, NULL, SIZE_MAX);
 	fl_write_u8(&b, 0x01);
@@ -48,8 +48,8 @@ test_fixed_width_round_trip(void)
 static void
 test_reader_failure_is_sticky(void)
 {
-	uint8_t    *data = fl_unit_copy("abcdefg", 7);
-	FlReader	r;
+	uint8_t *data = fl_unit_copy("abcdefg", 7);
+	FlReader r;
 
 	fl_reader_init(&r, data, 7);
 	FL_CHECK(fl_read_be64(&r) == 0);
@@ -70,10 +70,10 @@ test_reader_failure_is_sticky(void)
 static void
 check_varlong(int64_t v)
 {
-	uint8_t		bytes[FL_VARLONG_MAX];
-	size_t		n = (size_t) (fl_put_varlong(bytes, v) - bytes);
-	uint8_t    *copy = fl_unit_copy(bytes, n);
-	FlReader	r;
+	uint8_t bytes[FL_VARLONG_MAX];
+	size_t n = (size_t) (fl_put_varlong(bytes, v) - bytes);
+	uint8_t *copy = fl_unit_copy(bytes, n);
+	FlReader r;
 
 	FL_CHECK_INT(fl_varlong_size(v), n);
 	fl_reader_init(&r, copy, n);
@@ -95,7 +95,7 @@ check_varlong(int64_t v)
 
 	for (size_t cut = 0; cut < n; cut++)
 	{
-		uint8_t    *part = fl_unit_copy(bytes, cut);
+		uint8_t *part = fl_unit_copy(bytes, cut);
 
 		fl_reader_init(&r, part, cut);
 		FL_CHECK_INT(fl_read_varlong(&r), 0);
@@ -110,7 +110,7 @@ test_varint_boundaries(void)
 {
 	for (int shift = 0; shift < 64; shift++)
 	{
-		int64_t		v = (int64_t) (UINT64_C(1) << shift);
+		int64_t v = (int64_t) (UINT64_C(1) << shift);
 
 		for (int64_t d = -2; d <= 2; d++)
 		{
@@ -132,20 +132,28 @@ test_varint_known_bytes(void)
 {
 	static const struct
 	{
-		int64_t		value;
+		int64_t value;
 		const char *bytes;
-		size_t		len;
-	}			known[] = {
-		{0, "\x00", 1}, {-1, "\x01", 1}, {1, "\x02", 1}, {63, "\x7e", 1}, {-64, "\x7f", 1},
-		{64, "\x80\x01", 2}, {-65, "\x81\x01", 2}, {8191, "\xfe\x7f", 2}, {8192, "\x80\x80\x01", 3},
-		{INT32_MAX, "\xfe\xff\xff\xff\x0f", 5}, {INT32_MIN, "\xff\xff\xff\xff\x0f", 5},
+		size_t len;
+	} known[] = {
+		{0, "\x00", 1},
+		{-1, "\x01", 1},
+		{1, "\x02", 1},
+		{63, "\x7e", 1},
+		{-64, "\x7f", 1},
+		{64, "\x80\x01", 2},
+		{-65, "\x81\x01", 2},
+		{8191, "\xfe\x7f", 2},
+		{8192, "\x80\x80\x01", 3},
+		{INT32_MAX, "\xfe\xff\xff\xff\x0f", 5},
+		{INT32_MIN, "\xff\xff\xff\xff\x0f", 5},
 		{INT64_MAX, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10},
 		{INT64_MIN, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 	{
-		FlBuf		b;
+		FlBuf b;
 
 		fl_buf_init(&b, NULL, 100);
 		fl_write_varlong(&b, known[i].value);
@@ -160,14 +168,14 @@ test_varint_overlong_is_refused(void)
 	static const struct
 	{
 		const char *bytes;
-		size_t		len;
-		bool		ok32;
-		bool		ok64;
-	}			cases[] = {
-		{"\x80\x00", 2, true, true},	/* padded, still in width */
+		size_t len;
+		bool ok32;
+		bool ok64;
+	} cases[] = {
+		{"\x80\x00", 2, true, true}, /* padded, still in width */
 		{"\x80\x80\x80\x80\x00", 5, true, true},
 		{"\xff\xff\xff\xff\x0f", 5, true, true},
-		{"\xff\xff\xff\xff\x10", 5, false, true},	/* bit 33 */
+		{"\xff\xff\xff\xff\x10", 5, false, true}, /* bit 33 */
 		{"\xff\xff\xff\xff\x7f", 5, false, true},
 		{"\x80\x80\x80\x80\x80\x00", 6, false, true},
 		{"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 10, false, true},
@@ -178,8 +186,8 @@ test_varint_overlong_is_refused(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		uint8_t    *copy = fl_unit_copy(cases[i].bytes, cases[i].len);
-		FlReader	r;
+		uint8_t *copy = fl_unit_copy(cases[i].bytes, cases[i].len);
+		FlReader r;
 
 		fl_reader_init(&r, copy, cases[i].len);
 		fl_read_varint(&r);
@@ -196,7 +204,7 @@ test_buffer_never_exceeds_its_limit(void)
 {
 	for (size_t max = 0; max < 600; max++)
 	{
-		FlBuf		b;
+		FlBuf b;
 
 		fl_buf_init(&b, NULL, max);
 		for (size_t i = 0; i < max; i++)
@@ -225,7 +233,7 @@ test_buffer_never_exceeds_its_limit(void)
 static void
 test_buffer_write_is_all_or_nothing(void)
 {
-	FlBuf		b;
+	FlBuf b;
 
 	fl_buf_init(&b, NULL, 10);
 	fl_write_be64(&b, 1);
@@ -238,8 +246,8 @@ test_buffer_write_is_all_or_nothing(void)
 static void
 test_buffer_over_fixed_memory(void)
 {
-	uint8_t    *memory = malloc(10);
-	FlBuf		b;
+	uint8_t *memory = malloc(10);
+	FlBuf b;
 
 	fl_buf_init_fixed(&b, memory, 10);
 	fl_write_be64(&b, 7);
@@ -254,7 +262,7 @@ test_buffer_over_fixed_memory(void)
 }
 
 /* An allocator that fails on request and counts what it gave. */
-static int	test_alloc_left;
+static int test_alloc_left;
 static size_t test_alloc_old_size;
 
 static void *
@@ -275,9 +283,9 @@ test_free(void *ctx, void *p)
 static void
 test_buffer_survives_lack_of_memory(void)
 {
-	int			frees = 0;
+	int frees = 0;
 	FlAllocator alloc = {test_realloc, test_free, &frees};
-	FlBuf		b;
+	FlBuf b;
 
 	fl_buf_init(&b, &alloc, SIZE_MAX);
 	test_alloc_left = 2;
@@ -303,15 +311,19 @@ test_result_names(void)
 	FL_CHECK(strcmp(fl_result_name((FlResult) 99), "unknown") == 0);
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_fixed_width_round_trip);
-			 FL_RUN(test_reader_failure_is_sticky);
-			 FL_RUN(test_varint_boundaries);
-			 FL_RUN(test_varint_known_bytes);
-			 FL_RUN(test_varint_overlong_is_refused);
-			 FL_RUN(test_buffer_never_exceeds_its_limit);
-			 FL_RUN(test_buffer_write_is_all_or_nothing);
-			 FL_RUN(test_buffer_over_fixed_memory);
-			 FL_RUN(test_buffer_survives_lack_of_memory);
-			 FL_RUN(test_result_names);
-)
+int
+main(void)
+{
+	fl_unit_begin();
+	FL_RUN(test_fixed_width_round_trip);
+	FL_RUN(test_reader_failure_is_sticky);
+	FL_RUN(test_varint_boundaries);
+	FL_RUN(test_varint_known_bytes);
+	FL_RUN(test_varint_overlong_is_refused);
+	FL_RUN(test_buffer_never_exceeds_its_limit);
+	FL_RUN(test_buffer_write_is_all_or_nothing);
+	FL_RUN(test_buffer_over_fixed_memory);
+	FL_RUN(test_buffer_survives_lack_of_memory);
+	FL_RUN(test_result_names);
+	return fl_unit_end();
+}

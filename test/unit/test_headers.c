@@ -14,11 +14,18 @@
 static void
 test_golden_bytes(void)
 {
-	static const char expected[] = "\x01\x06"	/* 1 reserved, 3 headers */
-		"\x0c" "fl.qos" "\x02" "1"
-		"\x02" "a" "\x01"		/* NULL */
-		"\x02" "a" "\x00";		/* empty */
-	FlBuf		buf;
+	static const char expected[] = "\x01\x06" /* 1 reserved, 3 headers */
+								   "\x0c"
+								   "fl.qos"
+								   "\x02"
+								   "1"
+								   "\x02"
+								   "a"
+								   "\x01" /* NULL */
+								   "\x02"
+								   "a"
+								   "\x00"; /* empty */
+	FlBuf buf;
 	FlHeadersBuilder b;
 
 	fl_buf_init(&buf, NULL, 1000);
@@ -43,13 +50,13 @@ test_round_trip_of_every_count(void)
 {
 	for (int count = 0; count <= FL_HEADERS_MAX_COUNT; count++)
 	{
-		int			reserved = count % (FL_HEADERS_MAX_RESERVED + 1);
-		FlBuf		buf;
+		int reserved = count % (FL_HEADERS_MAX_RESERVED + 1);
+		FlBuf buf;
 		FlHeadersBuilder b;
 		FlHeaderIter it;
-		FlHeader	h;
-		uint8_t    *copy;
-		int			seen = 0;
+		FlHeader h;
+		uint8_t *copy;
+		int seen = 0;
 
 		if (count > 200 && count < FL_HEADERS_MAX_COUNT && count % 37 != 0)
 			continue;
@@ -57,9 +64,9 @@ test_round_trip_of_every_count(void)
 		fl_headers_builder_begin(&b, &buf);
 		for (int i = 0; i < count; i++)
 		{
-			char		name[20];
-			uint8_t		value[300];
-			int			name_len = snprintf(name, sizeof(name), "n%d", i % 50);
+			char name[20];
+			uint8_t value[300];
+			int name_len = snprintf(name, sizeof(name), "n%d", i % 50);
 
 			memset(value, i, sizeof(value));
 			if (i < reserved)
@@ -75,8 +82,8 @@ test_round_trip_of_every_count(void)
 		FL_CHECK_INT(it.count, count);
 		while (fl_header_iter_next(&it, &h))
 		{
-			char		name[20];
-			int			name_len = snprintf(name, sizeof(name), "n%d", seen % 50);
+			char name[20];
+			int name_len = snprintf(name, sizeof(name), "n%d", seen % 50);
 
 			FL_CHECK_BYTES(h.name, (size_t) h.name_len, name, (size_t) name_len);
 			FL_CHECK_INT(h.value_len, seen % 301 - 1);
@@ -97,7 +104,7 @@ test_round_trip_of_every_count(void)
 static void
 test_builder_limits(void)
 {
-	FlBuf		buf;
+	FlBuf buf;
 	FlHeadersBuilder b;
 	static char name[FL_HEADERS_MAX_NAME + 1];
 
@@ -158,30 +165,30 @@ test_malformed(void)
 	FL_CHECK_INT(VALID("", 0), FL_MALFORMED);
 	FL_CHECK_INT(VALID("\0", 1), FL_MALFORMED);
 	FL_CHECK_INT(VALID("\0\0", 2), FL_OK);
-	FL_CHECK_INT(VALID("\0\0\0", 3), FL_MALFORMED);	/* left over */
-	FL_CHECK_INT(VALID("\0\1", 2), FL_MALFORMED);	/* count -1 */
-	FL_CHECK_INT(VALID("\1\0", 2), FL_MALFORMED);	/* more reserved than there are */
+	FL_CHECK_INT(VALID("\0\0\0", 3), FL_MALFORMED); /* left over */
+	FL_CHECK_INT(VALID("\0\1", 2), FL_MALFORMED);   /* count -1 */
+	FL_CHECK_INT(VALID("\1\0", 2), FL_MALFORMED);   /* more reserved than there are */
 	FL_CHECK_INT(VALID("\0\2\2a\0", 5), FL_OK);
 	FL_CHECK_INT(VALID("\1\2\2a\0", 5), FL_OK);
 	FL_CHECK_INT(VALID("\2\2\2a\0", 5), FL_MALFORMED);
 	FL_CHECK_INT(VALID("\x80\2\2a\0", 5), FL_MALFORMED);
-	FL_CHECK_INT(VALID("\0\2\1\0", 4), FL_MALFORMED);	/* name length -1 */
-	FL_CHECK_INT(VALID("\0\2\0\0", 4), FL_OK);	/* empty name and value */
-	FL_CHECK_INT(VALID("\0\2\0\3", 4), FL_MALFORMED);	/* value length -2 */
-	FL_CHECK_INT(VALID("\0\2\0\1", 4), FL_OK);	/* NULL */
-	FL_CHECK_INT(VALID("\0\2\2\xff\0", 5), FL_MALFORMED);	/* not UTF-8 */
-	FL_CHECK_INT(VALID("\0\2\2\0\0", 5), FL_MALFORMED);	/* U+0000 */
-	FL_CHECK_INT(VALID("\0\2\2a\2", 5), FL_MALFORMED);	/* value beyond the end */
-	FL_CHECK_INT(VALID("\0\xfe\xff\xff\xff\x0f", 6), FL_TOO_LARGE);	/* count 2^31 - 1 */
-	FL_CHECK_INT(VALID("\0\x82\x10\0\0", 5), FL_TOO_LARGE);	/* count 1025 */
-	FL_CHECK_INT(VALID("\0\x80\x10\0\0", 5), FL_MALFORMED);	/* count 1024, one there */
+	FL_CHECK_INT(VALID("\0\2\1\0", 4), FL_MALFORMED);               /* name length -1 */
+	FL_CHECK_INT(VALID("\0\2\0\0", 4), FL_OK);                      /* empty name and value */
+	FL_CHECK_INT(VALID("\0\2\0\3", 4), FL_MALFORMED);               /* value length -2 */
+	FL_CHECK_INT(VALID("\0\2\0\1", 4), FL_OK);                      /* NULL */
+	FL_CHECK_INT(VALID("\0\2\2\xff\0", 5), FL_MALFORMED);           /* not UTF-8 */
+	FL_CHECK_INT(VALID("\0\2\2\0\0", 5), FL_MALFORMED);             /* U+0000 */
+	FL_CHECK_INT(VALID("\0\2\2a\2", 5), FL_MALFORMED);              /* value beyond the end */
+	FL_CHECK_INT(VALID("\0\xfe\xff\xff\xff\x0f", 6), FL_TOO_LARGE); /* count 2^31 - 1 */
+	FL_CHECK_INT(VALID("\0\x82\x10\0\0", 5), FL_TOO_LARGE);         /* count 1025 */
+	FL_CHECK_INT(VALID("\0\x80\x10\0\0", 5), FL_MALFORMED);         /* count 1024, one there */
 	FL_CHECK_INT(VALID("\0\2\xfe\xff\xff\xff\x0f", 7), FL_MALFORMED);
 }
 
 static void
 test_every_truncation_and_flip(void)
 {
-	FlBuf		buf;
+	FlBuf buf;
 	FlHeadersBuilder b;
 
 	fl_buf_init(&buf, NULL, 1000);
@@ -193,16 +200,16 @@ test_every_truncation_and_flip(void)
 
 	for (size_t len = 0; len < buf.len; len++)
 	{
-		uint8_t    *copy = fl_unit_copy(buf.data, len);
+		uint8_t *copy = fl_unit_copy(buf.data, len);
 
 		FL_CHECK_INT(fl_headers_validate(copy, len), FL_MALFORMED);
 		free(copy);
 	}
 	for (int i = 0; i < 200000; i++)
 	{
-		uint8_t    *copy = fl_unit_copy(buf.data, buf.len);
+		uint8_t *copy = fl_unit_copy(buf.data, buf.len);
 		FlHeaderIter it;
-		FlHeader	h;
+		FlHeader h;
 		volatile unsigned sum = 0;
 
 		for (uint32_t n = fl_unit_random_below(4) + 1; n > 0; n--)
@@ -225,11 +232,23 @@ static void
 test_find_reserved(void)
 {
 	static const uint8_t list[] = "\x02\x08"
-		"\x02" "a" "\x02" "1"
-		"\x04" "bb" "\x02" "2"
-		"\x02" "a" "\x02" "3"
-		"\x02" "c" "\x02" "4";
-	FlHeader	h;
+								  "\x02"
+								  "a"
+								  "\x02"
+								  "1"
+								  "\x04"
+								  "bb"
+								  "\x02"
+								  "2"
+								  "\x02"
+								  "a"
+								  "\x02"
+								  "3"
+								  "\x02"
+								  "c"
+								  "\x02"
+								  "4";
+	FlHeader h;
 
 	FL_REQUIRE(fl_headers_find_reserved(list, sizeof(list) - 1, "a", &h));
 	FL_CHECK_BYTES(h.value, (size_t) h.value_len, "1", 1);
@@ -243,11 +262,15 @@ test_find_reserved(void)
 	FL_CHECK(!fl_headers_find_reserved(NULL, 0, "a", &h));
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_golden_bytes);
-			 FL_RUN(test_round_trip_of_every_count);
-			 FL_RUN(test_builder_limits);
-			 FL_RUN(test_malformed);
-			 FL_RUN(test_every_truncation_and_flip);
-			 FL_RUN(test_find_reserved);
-)
+int
+main(void)
+{
+	fl_unit_begin();
+	FL_RUN(test_golden_bytes);
+	FL_RUN(test_round_trip_of_every_count);
+	FL_RUN(test_builder_limits);
+	FL_RUN(test_malformed);
+	FL_RUN(test_every_truncation_and_flip);
+	FL_RUN(test_find_reserved);
+	return fl_unit_end();
+}

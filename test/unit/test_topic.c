@@ -13,11 +13,11 @@
 static bool
 matches(const char *topic, const char *filter)
 {
-	size_t		topic_len = strlen(topic);
-	size_t		filter_len = strlen(filter);
-	uint8_t    *t = fl_unit_copy(topic, topic_len);
-	uint8_t    *f = fl_unit_copy(filter, filter_len);
-	bool		result = fl_topic_matches(t, topic_len, f, filter_len);
+	size_t topic_len = strlen(topic);
+	size_t filter_len = strlen(filter);
+	uint8_t *t = fl_unit_copy(topic, topic_len);
+	uint8_t *f = fl_unit_copy(filter, filter_len);
+	bool result = fl_topic_matches(t, topic_len, f, filter_len);
 
 	free(t);
 	free(f);
@@ -31,8 +31,8 @@ test_matching_table(void)
 	{
 		const char *filter;
 		const char *topic;
-		bool		expected;
-	}			table[] = {
+		bool expected;
+	} table[] = {
 		/* 4.7.1.2 multi-level wildcard */
 		{"sport/tennis/player1/#", "sport/tennis/player1", true},
 		{"sport/tennis/player1/#", "sport/tennis/player1/ranking", true},
@@ -107,8 +107,8 @@ test_matching_table(void)
 static bool
 matches_reference(const char *t, const char *f, bool first)
 {
-	size_t		tn = strcspn(t, "/");
-	size_t		fn = strcspn(f, "/");
+	size_t tn = strcspn(t, "/");
+	size_t fn = strcspn(f, "/");
 
 	if (fn == 1 && *f == '#')
 		return !(first && *t == '$');
@@ -151,12 +151,12 @@ next_string(char *s, size_t max, const char *alphabet)
 static void
 test_matching_exhaustive(void)
 {
-	char		topic[8] = "";
-	int			compared = 0;
+	char topic[8] = "";
+	int compared = 0;
 
 	while (next_string(topic, 4, "/a$b"))
 	{
-		char		filter[8] = "";
+		char filter[8] = "";
 
 		while (next_string(filter, 5, "/a+#$"))
 		{
@@ -180,24 +180,47 @@ test_validity(void)
 	static const struct
 	{
 		const char *s;
-		bool		name;
-		bool		filter;
-	}			table[] = {
-		{"", false, false}, {"a", true, true}, {"/", true, true}, {"//", true, true}, {" ", true, true},
-		{"a/b", true, true}, {"$SYS/x", true, true}, {"+", false, true}, {"#", false, true},
-		{"a/+", false, true}, {"a/#", false, true}, {"+/a/+", false, true}, {"/+", false, true}, {"/#", false, true},
-		{"a+", false, false}, {"+a", false, false}, {"a/b+/c", false, false}, {"++", false, false},
-		{"a#", false, false}, {"#/a", false, false}, {"a/#/b", false, false}, {"##", false, false},
-		{"sport/tennis#", false, false}, {"sport/tennis/#/ranking", false, false}, {"sport+", false, false},
-		{"+#", false, false}, {"#+", false, false}, {"+/#", false, true},
-		{"\xff", false, false}, {"a/\xed\xa0\x80", false, false}, {"\xc3\xa9", true, true},
+		bool name;
+		bool filter;
+	} table[] = {
+		{"", false, false},
+		{"a", true, true},
+		{"/", true, true},
+		{"//", true, true},
+		{" ", true, true},
+		{"a/b", true, true},
+		{"$SYS/x", true, true},
+		{"+", false, true},
+		{"#", false, true},
+		{"a/+", false, true},
+		{"a/#", false, true},
+		{"+/a/+", false, true},
+		{"/+", false, true},
+		{"/#", false, true},
+		{"a+", false, false},
+		{"+a", false, false},
+		{"a/b+/c", false, false},
+		{"++", false, false},
+		{"a#", false, false},
+		{"#/a", false, false},
+		{"a/#/b", false, false},
+		{"##", false, false},
+		{"sport/tennis#", false, false},
+		{"sport/tennis/#/ranking", false, false},
+		{"sport+", false, false},
+		{"+#", false, false},
+		{"#+", false, false},
+		{"+/#", false, true},
+		{"\xff", false, false},
+		{"a/\xed\xa0\x80", false, false},
+		{"\xc3\xa9", true, true},
 	};
-	uint8_t    *big = malloc(65537);
+	uint8_t *big = malloc(65537);
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 	{
-		size_t		len = strlen(table[i].s);
-		uint8_t    *s = fl_unit_copy(table[i].s, len);
+		size_t len = strlen(table[i].s);
+		uint8_t *s = fl_unit_copy(table[i].s, len);
 
 		if (fl_topic_name_valid(s, len) != table[i].name || fl_topic_filter_valid(s, len) != table[i].filter)
 			printf("# string %s\n", table[i].s);
@@ -231,10 +254,10 @@ test_share(void)
 	static const struct
 	{
 		const char *s;
-		FlShare		expected;
+		FlShare expected;
 		const char *group;
 		const char *filter;
-	}			table[] = {
+	} table[] = {
 		{"$share/consumer1/sport/tennis/+", FL_SHARE_OK, "consumer1", "sport/tennis/+"},
 		{"$share/consumer1//finance", FL_SHARE_OK, "consumer1", "/finance"},
 		{"$share/g/#", FL_SHARE_OK, "g", "#"},
@@ -255,13 +278,13 @@ test_share(void)
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 	{
-		size_t		len = strlen(table[i].s);
-		uint8_t    *s = fl_unit_copy(table[i].s, len);
+		size_t len = strlen(table[i].s);
+		uint8_t *s = fl_unit_copy(table[i].s, len);
 		const uint8_t *group = NULL;
 		const uint8_t *filter = NULL;
-		size_t		group_len = 0;
-		size_t		filter_len = 0;
-		FlShare		share = fl_topic_share_parse(s, len, &group, &group_len, &filter, &filter_len);
+		size_t group_len = 0;
+		size_t filter_len = 0;
+		FlShare share = fl_topic_share_parse(s, len, &group, &group_len, &filter, &filter_len);
 
 		if (FL_CHECK_INT(share, table[i].expected) && share == FL_SHARE_OK)
 		{
@@ -275,8 +298,7 @@ test_share(void)
 static bool
 below(const char *topic, const char *prefix)
 {
-	return fl_topic_prefix_matches((const uint8_t *) topic, strlen(topic),
-								   (const uint8_t *) prefix, strlen(prefix));
+	return fl_topic_prefix_matches((const uint8_t *) topic, strlen(topic), (const uint8_t *) prefix, strlen(prefix));
 }
 
 static void
@@ -300,11 +322,15 @@ test_prefix(void)
 	FL_CHECK(!fl_topic_prefix_valid((uint8_t *) "\xff/", 2));
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_matching_table);
-			 FL_RUN(test_matching_exhaustive);
-			 FL_RUN(test_validity);
-			 FL_RUN(test_levels);
-			 FL_RUN(test_share);
-			 FL_RUN(test_prefix);
-)
+int
+main(void)
+{
+	fl_unit_begin();
+	FL_RUN(test_matching_table);
+	FL_RUN(test_matching_exhaustive);
+	FL_RUN(test_validity);
+	FL_RUN(test_levels);
+	FL_RUN(test_share);
+	FL_RUN(test_prefix);
+	return fl_unit_end();
+}
