@@ -33,7 +33,7 @@ my $sum = join ' UNION ALL ', map {
     "SELECT '$_', shard, count(*), min(log_offset), max(log_offset), md5(string_agg(t::text, '|' ORDER BY log_offset)) FROM $_ t GROUP BY shard"
 } qw(telemetry other_codec plain);
 $sum = "SELECT * FROM ($sum) u ORDER BY 1, 2";
-$s->node->wait_for_replay_catchup($standby->node);
+$s->catch_up($standby);
 my $expected = $s->sql($sum);
 isnt($expected, '', 'there is something to compare');
 is($standby->sql($sum), $expected, 'the standby answers as the primary does');
@@ -45,13 +45,13 @@ ok(!$standby->accepts, 'a standby has no listener');
 # A restart of the standby replays from its restart point again.
 $standby->node->restart('immediate');
 $s->sql("SELECT fleetlog.append('plain', 'more', 'x')");
-$s->node->wait_for_replay_catchup($standby->node);
+$s->catch_up($standby);
 is($standby->sql($sum), $s->sql($sum), 'equal again after an immediate restart of the standby');
 
 # A page torn or zeroed before replay is rebuilt from WAL: full page writes off makes redo do the work.
 $s->set_conf(full_page_writes => 'off');
 $s->sql("CHECKPOINT; SELECT count(fleetlog.append('plain', 'fpw', convert_to(n::text, 'UTF8'))) FROM generate_series(1, 500) n");
-$s->node->wait_for_replay_catchup($standby->node);
+$s->catch_up($standby);
 is($standby->sql($sum), $s->sql($sum), 'equal without full page images');
 $s->set_conf();
 

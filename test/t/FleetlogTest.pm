@@ -83,9 +83,19 @@ sub new_standby
     $self->node->backup($backup);
     $node->init_from_backup($self->node, $backup, has_streaming => 1);
     my $standby = bless { node => $node, mqtt => PostgreSQL::Test::Cluster::get_free_port() }, ref $self;
-    $node->append_conf('postgresql.conf', "fleetlog.mqtt_listen = '127.0.0.1:$standby->{mqtt}'\n");
+    $node->append_conf('postgresql.conf', "fleetlog.mqtt_listen = '127.0.0.1:$standby->{mqtt}'\nwal_retrieve_retry_interval = '100ms'\n");
     $node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
     return $standby;
+}
+
+# Waits until a standby has replayed all that this server has written up to now.
+sub catch_up
+{
+    my ($self, $standby) = @_;
+    my $lsn = $self->sql('SELECT pg_current_wal_insert_lsn()');
+
+    $standby->wait_for("SELECT pg_last_wal_replay_lsn() >= '$lsn'", 't', "the standby to replay up to $lsn");
+    return;
 }
 
 sub node { return $_[0]{node} }
@@ -212,25 +222,40 @@ sub wait_stopped_at
 # Kills the postmaster the hard way and starts again, as an operator would after a power cut.
 sub kill9_and_start
 {
-    my ($self) = @_;
+    my ($self, %opt) = @_;
     $self->kill9;
-    $self->start_after_crash;
+    $self->start_after_crash(%opt);
     return;
 }
 
 sub kill9
 {
     my ($self) = @_;
+    my $pid = $self->node->{_pid};
+
     $self->node->kill9;
+    wait_until(sub { !kill 0, $pid }, 'the killed postmaster to be gone', 60) if defined $pid;
     return;
 }
 
 # Children of a killed postmaster leave when they notice; until then the new one is refused.
 sub start_after_crash
 {
-    my ($self) = @_;
-    wait_until(sub { $self->node->start(fail_ok => 1) }, 'the server to start after kill -9', 60);
-    $self->wait_for_mqtt;
+    my ($self, %opt) = @_;
+    my $node = $self->node;
+
+    wait_until(
+        sub {
+            # A refused start takes the dying server's pid for that of a running one.
+            if (defined $node->{_pid})
+            {
+                return 0 if kill 0, $node->{_pid};
+                $node->{_pid} = undef;
+            }
+            return $node->start(fail_ok => 1);
+        },
+        'the server to start after kill -9', 60);
+    $self->wait_for_mqtt unless $opt{no_wait};
     return;
 }
 
