@@ -90,6 +90,7 @@ exportcheck: $(shlib)
 	  grep -vE '^(Pg_magic_func|_PG_init|_PG_output_plugin_init|pg_finfo_.+|fl_sql_.+|fl_main_.+)$$' > exported.tmp; \
 	if [ -s exported.tmp ]; then echo "exported beyond the list:"; cat exported.tmp; rm -f exported.tmp; exit 1; fi; \
 	rm -f exported.tmp
+	@if nm -D --undefined-only $(shlib) | grep ' fl_'; then echo "called, but nowhere defined"; exit 1; fi
 
 unit:
 	$(MAKE) -C test/unit check
