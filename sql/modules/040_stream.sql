@@ -6,6 +6,9 @@ CREATE FUNCTION fleetlog._catalog_changed() RETURNS trigger
 COMMENT ON FUNCTION fleetlog._catalog_changed() IS 'internal: tells every process that the configuration has changed';
 REVOKE ALL ON FUNCTION fleetlog._catalog_changed() FROM PUBLIC;
 
+-- No foreign keys between these tables, nor between those of identity: pg_restore --jobs loads the tables of an extension
+-- side by side, in no order.  Rows go with their stream in the drop hook of src/catalog/refuse.c, and with their device or tenant in the
+-- functions that remove those.
 CREATE TABLE fleetlog.stream_config (
 	stream regclass PRIMARY KEY,
 	shards int NOT NULL CHECK (shards BETWEEN 1 AND 256),
@@ -22,7 +25,7 @@ CREATE TABLE fleetlog.stream_config (
 COMMENT ON TABLE fleetlog.stream_config IS 'configuration of streams; written by create_stream, alter_stream and drop_stream';
 
 CREATE TABLE fleetlog.shard_config (
-	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	stream regclass NOT NULL,
 	shard int NOT NULL CHECK (shard >= 0),
 	head bigint NOT NULL DEFAULT 0 CHECK (head >= 0),
 	tail bigint NOT NULL DEFAULT 0 CHECK (tail >= 0),
@@ -31,7 +34,7 @@ CREATE TABLE fleetlog.shard_config (
 COMMENT ON TABLE fleetlog.shard_config IS 'oldest offset of each shard, and an offset that its tail has reached at least';
 
 CREATE TABLE fleetlog.shard_map_config (
-	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	stream regclass NOT NULL,
 	generation int NOT NULL CHECK (generation > 0),
 	shards int NOT NULL CHECK (shards BETWEEN 1 AND 256),
 	tails bigint[] NOT NULL,
@@ -41,7 +44,7 @@ CREATE TABLE fleetlog.shard_map_config (
 COMMENT ON TABLE fleetlog.shard_map_config IS 'history of the number of shards, each with the tails of the shards before it at the switch';
 
 CREATE TABLE fleetlog.epoch_config (
-	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	stream regclass NOT NULL,
 	shard int NOT NULL CHECK (shard >= 0),
 	epoch int NOT NULL CHECK (epoch >= 0),
 	first_offset bigint NOT NULL CHECK (first_offset >= 0),

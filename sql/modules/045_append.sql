@@ -2,7 +2,7 @@
 
 -- What idempotent producers have written last (L9): a row per shard and producer, written with the record it speaks of.
 CREATE TABLE fleetlog.producer_config (
-	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	stream regclass NOT NULL,
 	shard int NOT NULL,
 	producer_id bigint NOT NULL,
 	epoch int NOT NULL,

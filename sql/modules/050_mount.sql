@@ -10,7 +10,7 @@ COMMENT ON FUNCTION fleetlog._template_problem(text) IS 'internal: what is wrong
 
 CREATE TABLE fleetlog.mount_config (
 	prefix text PRIMARY KEY CHECK (fleetlog._prefix_problem(prefix) IS NULL),
-	stream regclass NOT NULL REFERENCES fleetlog.stream_config ON DELETE CASCADE,
+	stream regclass NOT NULL,
 	record_key text NOT NULL DEFAULT '{topic}' CHECK (fleetlog._template_problem(record_key) IS NULL),
 	shard_key text NOT NULL DEFAULT '{topic}' CHECK (fleetlog._template_problem(shard_key) IS NULL),
 	class text CHECK (class IN ('telemetry', 'event', 'command', 'safety')),

@@ -36,7 +36,7 @@ CREATE TABLE fleetlog.tenant (
 COMMENT ON TABLE fleetlog.tenant IS 'tenants: each is confined to the topics below its prefix; limits hold for each of its devices';
 
 CREATE TABLE fleetlog.device (
-	tenant text NOT NULL REFERENCES fleetlog.tenant,
+	tenant text NOT NULL,
 	id text NOT NULL CHECK (fleetlog._device_problem(id) IS NULL),
 	model text,
 	hardware_root text,
@@ -61,14 +61,13 @@ CREATE TABLE fleetlog.credential (
 	verifier text NOT NULL,
 	created_at timestamptz NOT NULL DEFAULT now(),
 	revoked_at timestamptz,
-	revoke_reason text,
-	FOREIGN KEY (tenant, device) REFERENCES fleetlog.device ON DELETE CASCADE
+	revoke_reason text
 );
 CREATE INDEX credential_device ON fleetlog.credential (tenant, device);
 COMMENT ON TABLE fleetlog.credential IS 'verifiers of device credentials; no role but the owner can read them';
 
 CREATE TABLE fleetlog.policy (
-	tenant text NOT NULL REFERENCES fleetlog.tenant ON DELETE CASCADE,
+	tenant text NOT NULL,
 	action text NOT NULL CHECK (action IN ('publish', 'subscribe')),
 	filter text NOT NULL CHECK (fleetlog._policy_problem(filter) IS NULL),
 	created_at timestamptz NOT NULL DEFAULT now(),
@@ -246,11 +245,14 @@ CREATE FUNCTION fleetlog.drop_tenant(name text) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	-- Waits for devices and policies that are being created under it.
+	PERFORM FROM fleetlog.tenant t WHERE t.name = drop_tenant.name FOR UPDATE;
 	IF EXISTS (SELECT FROM fleetlog.device d WHERE d.tenant = name) THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
 			MESSAGE = format('tenant "%s" still has devices', name),
 			HINT = 'Remove them with fleetlog.drop_device first.';
 	END IF;
+	DELETE FROM fleetlog.policy p WHERE p.tenant = name;
 	DELETE FROM fleetlog.tenant t WHERE t.name = drop_tenant.name;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', name);
@@ -286,7 +288,8 @@ BEGIN
 			MESSAGE = 'login by certificate or pre-shared key is not built yet',
 			HINT = 'Create the device with a password.';
 	END IF;
-	IF NOT EXISTS (SELECT FROM fleetlog.tenant t WHERE t.name = tenant) THEN
+	PERFORM FROM fleetlog.tenant t WHERE t.name = tenant FOR KEY SHARE;
+	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', tenant),
 			HINT = 'Create it with fleetlog.create_tenant.';
 	END IF;
@@ -340,6 +343,7 @@ DECLARE
 	who record := fleetlog._find_device(device);
 BEGIN
 	DELETE FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device;
+	DELETE FROM fleetlog.credential c WHERE c.tenant = who.tenant AND c.device = who.device;
 	PERFORM fleetlog._audit('drop_device', who.tenant || '/' || who.device);
 END
 $$;
@@ -414,7 +418,7 @@ DECLARE
 	problem text := coalesce(fleetlog._policy_problem(filter), CASE WHEN filter IS NULL THEN 'it is null' END);
 	inside text;
 BEGIN
-	SELECT t.prefix INTO inside FROM fleetlog.tenant t WHERE t.name = tenant;
+	SELECT t.prefix INTO inside FROM fleetlog.tenant t WHERE t.name = tenant FOR KEY SHARE;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', tenant);
 	END IF;

@@ -544,6 +544,9 @@ check_truncate(Oid relid)
 static void
 forget_stream(Oid relid)
 {
+	static const char *const tables[] = {
+		"mount_config", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
+	};
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 	Oid			types[1] = {REGCLASSOID};
 	Datum		values[1] = {ObjectIdGetDatum(relid)};
@@ -557,7 +560,15 @@ forget_stream(Oid relid)
 		if (mounts[i].stream == relid)
 			ereport(NOTICE,
 					(errmsg("prefix \"%s\" was mounted on stream \"%s\" and is unmounted", mounts[i].prefix, s->name)));
-	fl_config_execute("DELETE FROM fleetlog.stream_config WHERE stream = $1", 1, types, values, NULL);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		char	   *sql;
+
+		if (!OidIsValid(get_relname_relid(tables[i], get_namespace_oid(FL_SCHEMA, false))))
+			continue;
+		sql = psprintf("DELETE FROM fleetlog.%s WHERE stream = $1", tables[i]);
+		fl_config_execute(sql, 1, types, values, NULL);
+	}
 	fl_change_note_dropped_stream(relid);
 }
 
@@ -566,7 +577,8 @@ refuse_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 {
 	if (prev_object_access != NULL)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
-	if (class_id != RelationRelationId || sub_id != 0 || !OidIsValid(fl_access_method_oid()))
+	if ((access != OAT_TRUNCATE && access != OAT_DROP) || class_id != RelationRelationId || sub_id != 0 ||
+		!OidIsValid(fl_access_method_oid()))
 		return;
 	if (access == OAT_TRUNCATE)
 		check_truncate(object_id);
