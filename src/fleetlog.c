@@ -54,11 +54,12 @@ void
 _PG_init(void)
 {
 	fl_settings_define();
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
 	fl_auth_settings_define();
 	if (fl_mqtt_define_settings)
 		fl_mqtt_define_settings();
-	if (!process_shared_preload_libraries_in_progress)
-		return;
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");

@@ -23,6 +23,7 @@
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
@@ -31,6 +32,21 @@
 #include "worker_internal.h"
 
 volatile sig_atomic_t fl_worker_die_at_once = false;
+
+/*
+ * The server's cryptography and wait event sets register what they hold with a
+ * resource owner, and have none outside of transactions.
+ */
+static ResourceOwner process_owner = NULL;
+
+void
+fl_worker_own_resources(void)
+{
+	if (process_owner == NULL)
+		process_owner = ResourceOwnerCreate(NULL, "fleetlog worker");
+	if (CurrentResourceOwner == NULL)
+		CurrentResourceOwner = process_owner;
+}
 
 static void
 handle_sigterm(SIGNAL_ARGS)
@@ -107,6 +123,7 @@ fl_worker_begin(FlWorkerKind kind, int index, bool connect)
 	if (!connect)
 	{
 		BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+		fl_worker_own_resources();
 		fl_worker_set_state("running");
 		return;
 	}
@@ -116,6 +133,7 @@ fl_worker_begin(FlWorkerKind kind, int index, bool connect)
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	check_extension();
+	fl_worker_own_resources();
 	fl_worker_set_state("running");
 }
 
@@ -129,6 +147,7 @@ void
 fl_worker_turn(void)
 {
 	CHECK_FOR_INTERRUPTS();
+	fl_worker_own_resources();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;

@@ -50,8 +50,15 @@ extern void fl_worker_begin(FlWorkerKind kind, int index, bool connect);
 extern bool fl_worker_should_stop(void);
 extern volatile sig_atomic_t fl_worker_die_at_once;
 
-/* To be called in every turn: interrupts (barriers included) and reload. */
+/* To be called in every turn: interrupts (barriers included), reload, resource owner. */
 extern void fl_worker_turn(void);
+
+/*
+ * The server's hashes and HMACs crash without a current resource owner, which
+ * the end of each transaction leaves behind.  This sets one of the process
+ * itself where there is none; call it before such work outside of transactions.
+ */
+extern void fl_worker_own_resources(void);
 
 /* Wait for the latch, at most so many milliseconds (-1: no limit), and reset it. */
 extern void fl_worker_wait(long timeout_ms);

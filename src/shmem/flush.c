@@ -146,18 +146,25 @@ fl_pending_push(FlShardEntry *entry, int64 tail, XLogRecPtr lsn)
 	entry->shard.confirm_lsn = lsn;
 }
 
-/* Returns the LSN that the confirmer should wait for, if any. */
+/*
+ * Publish a copied tail.  A session that flushed its own commit may have raised
+ * flushed_tail already; confirmation is ours to arrange in any case.  Returns
+ * the LSN that the confirmer should wait for, if any.
+ */
 static XLogRecPtr
 publish_flushed(const FlCopiedTail *copy)
 {
 	FlShardEntry *entry = copy->entry;
 	FlShard    *shard = &entry->shard;
 	XLogRecPtr	wanted = InvalidXLogRecPtr;
+	int64		arranged;
 
+	fl_atomic_raise(&shard->flushed_tail, (uint64) copy->tail);
 	SpinLockAcquire(&shard->mutex);
-	if ((int64) pg_atomic_read_u64(&shard->flushed_tail) < copy->tail)
+	arranged = entry->npending > 0 ? entry->pending[entry->npending - 1].tail :
+		(int64) pg_atomic_read_u64(&shard->confirmed_tail);
+	if (copy->tail > arranged)
 	{
-		pg_atomic_write_u64(&shard->flushed_tail, (uint64) copy->tail);
 		if (shard->quorum)
 		{
 			fl_pending_push(entry, copy->tail, copy->lsn);
@@ -194,7 +201,11 @@ publish_copies(int n)
 		 */
 		if (entry->in_dirty_list &&
 			memcmp(&entry->shard.key, &copies[i].key, sizeof(FlShardKey)) == 0)
-			wanted = Max(wanted, publish_flushed(&copies[i]));
+		{
+			XLogRecPtr	lsn = publish_flushed(&copies[i]);
+
+			wanted = Max(wanted, lsn);
+		}
 	}
 	LWLockRelease(fl_core->dirty_lock);
 	LWLockRelease(fl_shared->shard_map_lock);
@@ -255,6 +266,13 @@ fl_flush_published(void)
 
 	if (fl_shared == NULL || RecoveryInProgress() || fl_flush_is_idle())
 		return;
+
+	/* A worker's loop waits for nobody; it will be woken. */
+	if (fl_my_slot != NULL)
+	{
+		fl_worker_wake(FL_WORKER_FLUSHER, 0);
+		return;
+	}
 
 	/* What is on the list now is covered by every pass that begins from now on. */
 	target = pg_atomic_read_u64(&fl_core->passes_begun) + 1;
