@@ -59,6 +59,9 @@ extern uint32_t fl_mqtt_props_size(const FlMqttProps *props);
 /* True when the block would be empty, so that short packet forms may be used. */
 extern bool fl_mqtt_props_empty(const FlMqttProps *props);
 
+/* in packet_publish.c */
+extern FlResult fl_mqtt_check_response_topic(const FlMqttProps *props, FlMqttFault *fault);
+
 /* ---- one decode/encode pair per packet ---- */
 
 extern FlResult fl_mqtt_decode_connect(const FlMqttFrame *frame, FlMqttConnect *connect,

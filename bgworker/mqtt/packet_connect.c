@@ -91,6 +91,8 @@ decode_will(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 		FlResult	result = fl_mqtt_decode_props(in, FL_MQTT_BIT_WILL, FL_MQTT_FROM_CLIENT,
 												  &will->props, fault);
 
+		if (result == FL_OK)
+			result = fl_mqtt_check_response_topic(&will->props, fault);
 		if (result != FL_OK)
 			return result;
 	}

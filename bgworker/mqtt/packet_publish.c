@@ -43,9 +43,9 @@ check_topic(const FlMqttPublish *publish, FlMqttFault *fault)
 	return FL_OK;
 }
 
-/* A response topic is a topic name too (MQTT-3.3.2-14). */
-static FlResult
-check_response_topic(const FlMqttProps *props, FlMqttFault *fault)
+/* A response topic is a topic name too (MQTT-3.3.2-14), in a will as well. */
+FlResult
+fl_mqtt_check_response_topic(const FlMqttProps *props, FlMqttFault *fault)
 {
 	FlMqttBytes topic = fl_mqtt_props_bytes(props, FL_MQTT_P_RESPONSE_TOPIC);
 
@@ -82,7 +82,7 @@ fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSe
 	{
 		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(PUBLISH), sender, &publish->props, fault);
 		if (result == FL_OK)
-			result = check_response_topic(&publish->props, fault);
+			result = fl_mqtt_check_response_topic(&publish->props, fault);
 		if (result != FL_OK)
 			return result;
 	}

@@ -291,6 +291,19 @@ fl_trie_remove(FlTrie *trie, const uint8_t *filter, size_t len, const void *item
 	return true;
 }
 
+void *
+fl_trie_find(FlTrie *trie, const uint8_t *filter, size_t len,
+			 bool (*is) (const void *item, const void *arg), const void *arg)
+{
+	TrieNode   *node;
+	ItemList   *list = locate(trie, filter, len, false, &node);
+
+	for (uint32_t i = 0; list != NULL && i < list->count; i++)
+		if (is(list->items[i], arg))
+			return list->items[i];
+	return NULL;
+}
+
 /* ---- matching ---- */
 
 typedef struct Match

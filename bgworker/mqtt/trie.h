@@ -28,6 +28,10 @@ extern bool fl_trie_insert(FlTrie *trie, const uint8_t *filter, size_t len, void
 /* False when it was not there. */
 extern bool fl_trie_remove(FlTrie *trie, const uint8_t *filter, size_t len, const void *item);
 
+/* An item under exactly this filter for which is() says true, or NULL. */
+extern void *fl_trie_find(FlTrie *trie, const uint8_t *filter, size_t len,
+						  bool (*is) (const void *item, const void *arg), const void *arg);
+
 /*
  * Items may be found more than once when they stand under several filters.
  * Topics that begin with `$` are not matched by a wildcard in the first level

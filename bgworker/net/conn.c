@@ -24,13 +24,13 @@
 #define IOV_PER_WRITE 16
 
 FlNetConn *
-fl_net_conn_create(FlNetLoop *loop, const FlNetProtocol *protocol, int fd)
+fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd)
 {
-	FlNetConn  *conn = MemoryContextAllocZero(loop->context, protocol->conn_size);
+	FlNetConn  *conn = MemoryContextAllocZero(loop->context, listener->protocol->conn_size);
 	struct epoll_event event;
 
 	conn->loop = loop;
-	conn->protocol = protocol;
+	conn->protocol = listener->protocol;
 	conn->fd = fd;
 	event.events = EPOLLIN;
 	event.data.ptr = conn;
@@ -43,6 +43,8 @@ fl_net_conn_create(FlNetLoop *loop, const FlNetProtocol *protocol, int fd)
 	}
 	dlist_push_tail(&loop->conns, &conn->all_node);
 	loop->nconns++;
+	conn->listener = listener;
+	fl_net_listener_count(listener, 1);
 	return conn;
 }
 
@@ -331,9 +333,12 @@ advance_output(FlNetConn *conn, Size n)
 	conn->out_tail = NULL;
 }
 
-/* One sendmsg; false when the kernel takes no more for now, or never again. */
+/*
+ * One sendmsg; false when the kernel takes no more for now, or never again.
+ * may_close says whether an error ends the connection here.
+ */
 static bool
-write_some(FlNetConn *conn)
+write_some(FlNetConn *conn, bool may_close)
 {
 	struct iovec iov[IOV_PER_WRITE];
 	struct msghdr msg = {0};
@@ -363,11 +368,21 @@ write_some(FlNetConn *conn)
 		}
 		return false;
 	}
+	if (!may_close)
+		return false;
 	if (conn->flags & FL_NET_FINISHING)
 		fl_net_conn_bury(conn);
 	else
 		fl_net_close(conn, "connection lost");
 	return false;
+}
+
+void
+fl_net_push(FlNetConn *conn)
+{
+	while (fl_net_is_open(conn) && conn->out_head != NULL && !(conn->flags & FL_NET_BLOCKED))
+		if (!write_some(conn, false))
+			return;
 }
 
 /* Output has left and the protocol is done: say so and wait for the peer. */
@@ -393,7 +408,7 @@ fl_net_conn_flush(FlNetConn *conn)
 		return;
 	was_blocked = (conn->flags & FL_NET_BLOCKED) != 0;
 	while (conn->out_head != NULL)
-		if (!write_some(conn))
+		if (!write_some(conn, true))
 			return;
 	if (was_blocked)
 	{
@@ -453,6 +468,8 @@ fl_net_conn_bury(FlNetConn *conn)
 	conn->fd = -1;
 	dlist_delete(&conn->all_node);
 	dlist_push_tail(&loop->graveyard, &conn->all_node);
+	fl_net_listener_count(conn->listener, -1);
+	conn->listener = NULL;
 	loop->nconns--;
 	loop->ngrave++;
 }

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fleetlog/guest.h"
 #include "net_private.h"
 
 #define LISTEN_BACKLOG	4096	/* the kernel cuts it to net.core.somaxconn */
@@ -167,6 +168,13 @@ name_address(const struct sockaddr_storage *addr, char *buf, Size size)
 	}
 }
 
+/* For the view fleetlog.stat_listener. */
+static void
+show(FlNetLoop *loop, FlNetListener *listener, const char *state)
+{
+	listener->shown = fl_listener_show(loop->door, listener->protocol->name, listener->name, state);
+}
+
 static void
 complain(FlNetListener *listener, int error)
 {
@@ -219,6 +227,7 @@ open_listener(FlNetLoop *loop, FlNetListener *listener)
 	{
 		if (listener->optional && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT))
 			return true;
+		show(loop, listener, strerror(errno));
 		complain(listener, errno);
 		return false;
 	}
@@ -232,18 +241,33 @@ open_listener(FlNetLoop *loop, FlNetListener *listener)
 	}
 	listener->fd = fd;
 	listener->complained = false;
+	show(loop, listener, "listening");
 	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s",
 						 loop->door, listener->protocol->name, listener->name)));
 	return true;
 }
 
+void
+fl_net_listener_count(FlNetListener *listener, int delta)
+{
+	listener->conns += delta;
+	fl_listener_count(listener->shown, delta > 0 ? 1 : 0, delta);
+	if (listener->dead && listener->conns == 0)
+		pfree(listener);
+}
+
+/* The socket goes; what it has accepted stays connected. */
 static void
 close_listener(FlNetListener *listener)
 {
 	if (listener->fd >= 0)
 		close(listener->fd);
+	fl_listener_hide(listener->shown);
+	listener->shown = -1;
+	listener->dead = true;
 	dlist_delete(&listener->node);
-	pfree(listener);
+	if (listener->conns == 0)
+		pfree(listener);
 }
 
 void
@@ -294,6 +318,7 @@ want_address(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *addr
 		listener->optional = address->optional;
 		listener->setting = setting;
 		listener->fd = -1;
+		listener->shown = -1;
 		name_address(&listener->addr, listener->name, sizeof(listener->name));
 		dlist_push_tail(&loop->listeners, &listener->node);
 	}
@@ -410,7 +435,7 @@ fl_net_accept(FlNetLoop *loop, FlNetListener *listener)
 		(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 		/* A peer that vanished without a keep alive of its own is noticed. */
 		(void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		conn = fl_net_conn_create(loop, listener->protocol, fd);
+		conn = fl_net_conn_create(loop, listener, fd);
 		if (conn != NULL)
 			conn->protocol->on_accept(conn);
 	}

@@ -46,7 +46,9 @@ typedef struct FlNetPool
 } FlNetPool;
 
 /* What an epoll event points to begins with one of these. */
-typedef struct FlNetListener
+typedef struct FlNetListener FlNetListener;
+
+struct FlNetListener
 {
 	dlist_node	node;
 	const FlNetProtocol *protocol;
@@ -56,9 +58,12 @@ typedef struct FlNetListener
 	bool		wanted;			/* still named by the setting */
 	bool		complained;		/* its failure has been logged */
 	bool		optional;		/* ::1 beside 127.0.0.1: may be missing */
+	bool		dead;			/* closed; lives as long as its connections */
+	int			shown;			/* its line in fleetlog.stat_listener, -1 = none */
+	int			conns;
 	const char *setting;
 	char		name[64];
-} FlNetListener;
+};
 
 struct FlNetLoop
 {
@@ -91,9 +96,11 @@ extern void fl_net_buf_put(FlNetPool *pool, FlNetBuf *buf);
 /* in listener.c */
 extern void fl_net_accept(FlNetLoop *loop, FlNetListener *listener);
 extern void fl_net_retry_listeners(FlNetLoop *loop);
+/* A connection of this listener came (1) or went (-1). */
+extern void fl_net_listener_count(FlNetListener *listener, int delta);
 
 /* in conn.c */
-extern FlNetConn *fl_net_conn_create(FlNetLoop *loop, const FlNetProtocol *protocol, int fd);
+extern FlNetConn *fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd);
 extern void fl_net_conn_readable(FlNetConn *conn);
 extern void fl_net_conn_ready(FlNetConn *conn);
 extern void fl_net_conn_flush(FlNetConn *conn);

@@ -71,6 +71,7 @@ struct FlNetConn
 {
 	FlNetLoop  *loop;
 	const FlNetProtocol *protocol;
+	struct FlNetListener *listener; /* that accepted it */
 	FlNetBuf   *in;				/* pending input, NULL when there is none */
 	FlNetBuf   *out_head;		/* pending output */
 	FlNetBuf   *out_tail;
@@ -133,6 +134,9 @@ extern void fl_net_stop_listening(FlNetLoop *loop);
 extern const char *fl_net_listening(FlNetLoop *loop, char *buf, Size size);
 
 /* ---- Connections ---------------------------------------------------------- */
+
+/* Hand queued bytes to the kernel now; never closes, errors wait for the flush. */
+extern void fl_net_push(FlNetConn *conn);
 
 /* Queue bytes for the peer; copied.  Never fails and never blocks. */
 extern void fl_net_write(FlNetConn *conn, const void *data, Size len);

@@ -1,0 +1,264 @@
+/*
+ * catchup.c
+ *		Connections that read the log at their own pace.
+ *
+ * A QoS 1 subscriber whose queue is full leaves the shared feed ("lags"): from
+ * then on it has a position of its own in every shard, and reads on whenever
+ * its window has room.  When all its positions have reached those of the feed
+ * it joins again, in the same turn, so that there is neither a gap nor a
+ * duplicate.  Its memory is bounded however far behind it is (REQUIREMENTS M6),
+ * and nobody waits for it.
+ *
+ * Invariant: positions of a lagging connection are never beyond the feed's.
+ */
+#include "postgres.h"
+
+#include "fleetlog/topic.h"
+#include "mqtt.h"
+
+#define REFILL			(FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
+#define PER_CONNECTION	1024	/* records read for one connection and turn */
+
+/* From this record of this feed on, the connection reads by itself. */
+void
+fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset)
+{
+	FlMqttDoor *door = conn->door;
+	FlMqttSubscriber *sub = conn->sub;
+
+	sub->cursors = MemoryContextAllocZero(door->context, sizeof(FlLogPosition) * (Size) door->feed_count);
+	sub->cursor_count = door->feed_count;
+	for (int i = 0; i < door->feed_count; i++)
+		sub->cursors[i] = door->feeds[i].pos;
+	memset(&sub->cursors[feed], 0, sizeof(FlLogPosition));
+	sub->cursors[feed].offset = log_offset;
+	sub->lagging = true;
+	dlist_push_tail(&door->lagging, &sub->lag_node);
+	conn->stats_dirty = true;
+	FL_COUNT(FL_C_LAGGING, 1);
+}
+
+void
+fl_mqtt_stop_lagging(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	if (!sub->lagging)
+		return;
+	sub->lagging = false;
+	dlist_delete(&sub->lag_node);
+	pfree(sub->cursors);
+	sub->cursors = NULL;
+	sub->cursor_count = 0;
+	conn->stats_dirty = true;
+	FL_COUNT(FL_C_LAGGING, -1);
+}
+
+static FlMqttConn *
+conn_of(FlMqttDoor *door, FlMqttSubscriber *sub)
+{
+	/* A lagging subscriber has a filter, and that knows its connection. */
+	if (dlist_is_empty(&sub->filters))
+		return NULL;
+	return dlist_head_element(FlMqttFilter, node, &sub->filters)->conn;
+}
+
+/* Feeds were added: those who lag begin there where the feed does. */
+void
+fl_mqtt_add_cursors(FlMqttDoor *door)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &door->lagging)
+	{
+		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, iter.cur);
+
+		if (sub->cursor_count == door->feed_count)
+			continue;
+		sub->cursors = repalloc(sub->cursors, sizeof(FlLogPosition) * (Size) door->feed_count);
+		while (sub->cursor_count < door->feed_count)
+		{
+			sub->cursors[sub->cursor_count] = door->feeds[sub->cursor_count].pos;
+			sub->cursor_count++;
+		}
+	}
+}
+
+/* ---- matching for one connection ---- */
+
+typedef struct Selection
+{
+	uint8		qos;
+	bool		found;
+	bool		as_published;
+	uint32		id_count;
+} Selection;
+
+/* Its own filters are few: they are compared one by one. */
+static Selection
+select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqttBytes topic,
+			  FlMqttMessage *message)
+{
+	Selection	s = {0};
+	dlist_iter	iter;
+	bool		made = false;
+
+	dlist_foreach(iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+
+		if (rec->ts < filter->since || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
+			continue;
+		if (!made)
+			fl_mqtt_record_message(door, rec, topic, message);
+		made = true;
+		if (filter->no_local && fl_mqtt_is_own(conn, message))
+			continue;
+		s.found = true;
+		s.qos = Max(s.qos, filter->qos);
+		s.as_published = s.as_published || filter->as_published;
+		if (filter->id != 0 && s.id_count < door->id_cap)
+			door->id_list[s.id_count++] = filter->id;
+	}
+	if (s.found && fl_topic_is_command((const char *) topic.data, topic.len) &&
+		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
+		s.found = false;
+	return s;
+}
+
+/* False: the record does not fit now and has to be read again. */
+static bool
+offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRecord *rec)
+{
+	FlMqttMessage *message = &door->message;
+	FlMqttBytes topic;
+	Selection	s;
+
+	if (!fl_mqtt_record_topic(rec, &topic) || !fl_mqtt_topic_is_of(feed, topic))
+		return true;
+	s = select_record(door, conn, rec, topic, message);
+	if (!s.found)
+		return true;
+	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos),
+						   s.as_published && message->publish.retain,
+						   door->id_list, s.id_count) != FL_MQTT_NO_ROOM;
+}
+
+/* ---- reading ---- */
+
+static void
+skip_lost(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 head)
+{
+	if (cursor->offset >= head)
+		return;
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
+		ereport(LOG, (errmsg("fleetlog: %s was too slow: up to " INT64_FORMAT " records of stream %u, shard %d were trimmed before it read them",
+							 fl_mqtt_name(conn), head - cursor->offset, feed->stream, feed->shard)));
+	conn->sub->dropped += (uint64) (head - cursor->offset);
+	memset(cursor, 0, sizeof(*cursor));
+	cursor->offset = head;
+}
+
+/* Reads one shard for one connection; false when the connection takes no more. */
+static bool
+read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
+{
+	FlMqttFeed *feed = &door->feeds[number];
+	FlLogPosition *cursor = &conn->sub->cursors[number];
+	FlLogReader *reader;
+	FlStoredBatch batch;
+	bool		room = true;
+	int64		head;
+	int64		tail;
+
+	if (!feed->wanted || feed->gone || !fl_mqtt_feed_bounds(feed, &head, &tail))
+		*cursor = feed->pos;
+	if (cursor->offset < feed->pos.offset)
+		skip_lost(conn, feed, cursor, head);
+	if (cursor->offset >= feed->pos.offset)
+		return true;
+	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, feed->pos.offset);
+	while (room && *budget > 0)
+	{
+		FlLogPosition start = *cursor;
+		FlLogRecord rec;
+
+		if (!fl_log_reader_next(reader, &batch))
+			break;
+		fl_batch_decoder_open(door->decoder, &batch);
+		while (room && fl_batch_decoder_next(door->decoder, &rec))
+		{
+			if (rec.log_offset < start.offset)
+				continue;
+			room = offer_record(door, conn, feed, &rec);
+			if (!room)
+			{
+				/* The same batch again, from this record on. */
+				*cursor = start;
+				cursor->offset = rec.log_offset;
+			}
+		}
+		*budget -= batch.count;
+	}
+	fl_log_reader_end(reader);
+	return room;
+}
+
+static bool
+has_caught_up(FlMqttDoor *door, const FlMqttSubscriber *sub)
+{
+	for (int i = 0; i < sub->cursor_count; i++)
+		if (sub->cursors[i].offset < door->feeds[i].pos.offset)
+			return false;
+	return true;
+}
+
+/* Some feed is further than this connection, and it could take more. */
+static void
+serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	int			mine = Min(*budget, PER_CONNECTION);
+	int			before = mine;
+	bool		room = true;
+
+	if (sub->queue_len >= REFILL)
+		return;
+	door->current_lag = conn;
+	for (int i = 0; room && mine > 0 && i < sub->cursor_count; i++)
+		room = read_shard(door, conn, i, &mine);
+	door->current_lag = NULL;
+	*budget -= before - mine;
+	if (has_caught_up(door, sub))
+		fl_mqtt_stop_lagging(conn);
+	else if (room)
+		door->feed_more = true;
+}
+
+/* After the feed has run: the feed's positions stand still meanwhile. */
+void
+fl_mqtt_catchup_run(FlMqttDoor *door)
+{
+	int			budget = FL_MQTT_CATCHUP_RECORDS;
+	dlist_node *last;
+
+	if (dlist_is_empty(&door->lagging))
+		return;
+	last = dlist_tail_node(&door->lagging);
+	/* Each is served once and goes to the end, so that all have their turn. */
+	while (budget > 0 && !dlist_is_empty(&door->lagging))
+	{
+		dlist_node *node = dlist_head_node(&door->lagging);
+		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, node);
+		FlMqttConn *conn = conn_of(door, sub);
+
+		dlist_delete(node);
+		dlist_push_tail(&door->lagging, node);
+		if (conn != NULL)
+			serve(door, conn, &budget);
+		if (node == last)
+			break;
+	}
+	if (budget <= 0)
+		door->feed_more = true;
+}

@@ -1,0 +1,417 @@
+/*
+ * connect.c
+ *		CONNECT: what is offered, who it is, whom it replaces.
+ *
+ * The order is that of the standard: the packet is checked, then the login,
+ * then the takeover, then CONNACK.  Login and takeover may take longer than a
+ * turn; the CONNECT's bytes are kept meanwhile and decoded again, so that there
+ * is one path whatever the delay was.  Reading is paused until CONNACK.
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+
+#include "mqtt.h"
+#include "packet.h"
+
+/* ---- answers ---- */
+
+static void
+send_connack(FlMqttConn *conn, FlMqttConnack *connack)
+{
+	FlMqttPacket packet;
+
+	packet.type = FL_MQTT_CONNACK;
+	packet.u.connack = *connack;
+	fl_mqtt_send(conn, &packet);
+}
+
+/* MQTT-3.1.4.2: refuse with a reason where the version has one, then close. */
+void
+fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
+{
+	FlMqttConnack connack;
+
+	connack.session_present = false;
+	fl_mqtt_props_init(&connack.props);
+	if (conn->version == FL_MQTT_5_0)
+	{
+		connack.code = fl_mqtt_reason_allowed(FL_MQTT_CONNACK, (uint8) reason) ? (uint8) reason :
+			FL_MQTT_RC_PROTOCOL_ERROR;
+		send_connack(conn, &connack);
+	}
+	else if (conn->version != FL_MQTT_UNKNOWN && fl_mqtt_return_code(reason) > 0)
+	{
+		connack.code = (uint8) fl_mqtt_return_code(reason);
+		send_connack(conn, &connack);
+	}
+	fl_net_finish(&conn->net, why);
+}
+
+static void
+refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason, const char *why)
+{
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
+	{
+		char		peer[80];
+
+		ereport(LOG,
+				(errmsg("fleetlog: login of user \"%.*s\", client \"%.*s\" from %s was refused: %s",
+						pg_mbcliplen((const char *) connect->username.data, (int) connect->username.len, 128),
+						(const char *) connect->username.data,
+						pg_mbcliplen((const char *) connect->client_id.data, (int) connect->client_id.len, 128),
+						(const char *) connect->client_id.data,
+						fl_net_peer(&conn->net, peer, sizeof(peer)), why)));
+	}
+	fl_mqtt_refuse_connect(conn, reason, why);
+}
+
+/* ---- what the packet asks for ---- */
+
+/* Reason to refuse the packet, or FL_MQTT_RC_SUCCESS. */
+static FlMqttReason
+check_request(const FlMqttConnect *connect, const char **why)
+{
+	if (fl_mqtt_props_has(&connect->props, FL_MQTT_P_AUTH_METHOD))
+	{
+		*why = "enhanced authentication is not supported";
+		return FL_MQTT_RC_BAD_AUTHENTICATION_METHOD;
+	}
+	if (connect->client_id.len > FL_MQTT_MAX_CLIENT_ID)
+	{
+		*why = "client identifier is too long";
+		return FL_MQTT_RC_CLIENT_IDENTIFIER_NOT_VALID;
+	}
+	/*
+	 * MQTT-3.1.3-8 of 3.1.1; MQTT 3.1 wants an identifier always.  MQTT 5.0
+	 * lets the server choose one in any case.
+	 */
+	if (connect->client_id.len == 0 && connect->version != FL_MQTT_5_0 &&
+		(connect->version == FL_MQTT_3_1 || !connect->clean_start))
+	{
+		*why = "no client identifier";
+		return FL_MQTT_RC_CLIENT_IDENTIFIER_NOT_VALID;
+	}
+	return connect->will.present ? fl_mqtt_check_will(connect, why) : FL_MQTT_RC_SUCCESS;
+}
+
+/* Keep the CONNECT until login and takeover are done. */
+static void
+keep_connect(FlMqttConn *conn, const FlMqttFrame *frame)
+{
+	FlMqttPending *pending = MemoryContextAllocZero(conn->door->context,
+													offsetof(FlMqttPending, bytes) + frame->body_len);
+
+	pending->len = frame->body_len;
+	pending->since_ms = fl_net_now(conn->door->net);
+	memcpy(pending->bytes, frame->body, frame->body_len);
+	conn->pending = pending;
+}
+
+/* The kept CONNECT once more; it decoded before, so it does now. */
+static void
+decode_kept(FlMqttConn *conn, FlMqttConnect *connect)
+{
+	FlMqttFrame frame = {0};
+	FlMqttFault fault;
+
+	frame.type = FL_MQTT_CONNECT;
+	frame.minimal = true;
+	frame.body = conn->pending->bytes;
+	frame.body_len = (uint32) conn->pending->len;
+	if (fl_mqtt_decode_connect(&frame, connect, &fault) != FL_OK)
+		elog(ERROR, "fleetlog: kept CONNECT does not decode: %s", fault.what);
+}
+
+/* ---- who it is ---- */
+
+static void
+make_client_id(char out[33])
+{
+	uint8		random[12];
+
+	if (!pg_strong_random(random, sizeof(random)))
+		ereport(ERROR, (errmsg("fleetlog: could not draw a client identifier")));
+	strcpy(out, "auto-");
+	for (int i = 0; i < (int) sizeof(random); i++)
+		snprintf(out + 5 + 2 * i, 3, "%02x", random[i]);
+}
+
+static void
+set_who(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	if (connect->client_id.len == 0)
+	{
+		char		assigned[33];
+
+		make_client_id(assigned);
+		conn->pending->assigned = true;
+		conn->who = fl_mqtt_pack_who(conn->door->context, &conn->pending->identity,
+									 (const uint8 *) assigned, strlen(assigned));
+	}
+	else
+		conn->who = fl_mqtt_pack_who(conn->door->context, &conn->pending->identity,
+									 connect->client_id.data, connect->client_id.len);
+}
+
+/* ---- CONNACK and what follows from it ---- */
+
+static Size
+packet_limit(const FlTenant *tenant)
+{
+	Size		limit = (Size) fl_mqtt_max_packet_bytes;
+
+	if (tenant != NULL && tenant->max_packet_bytes > 0 && (Size) tenant->max_packet_bytes < limit)
+		limit = (Size) tenant->max_packet_bytes;
+	return limit;
+}
+
+static uint16
+inflight_limit(const FlTenant *tenant)
+{
+	int			limit = fl_mqtt_max_inflight;
+
+	if (tenant != NULL && tenant->max_inflight > 0 && tenant->max_inflight < limit)
+		limit = tenant->max_inflight;
+	return (uint16) limit;
+}
+
+/* MQTT-3.1.2-21: what the server wants instead of what the client asked for. */
+static void
+choose_keep_alive(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *props)
+{
+	conn->keep_alive_s = connect->keep_alive;
+	/* Older clients cannot be told, so they are held to what they asked for. */
+	if (fl_mqtt_max_keep_alive_s == 0 || conn->version != FL_MQTT_5_0)
+		return;
+	if (connect->keep_alive == 0 || connect->keep_alive > fl_mqtt_max_keep_alive_s)
+	{
+		conn->keep_alive_s = (uint16) fl_mqtt_max_keep_alive_s;
+		fl_mqtt_props_set_int(props, FL_MQTT_P_SERVER_KEEP_ALIVE, conn->keep_alive_s);
+	}
+}
+
+static void
+announce(FlMqttConn *conn, FlMqttProps *props, const FlTenant *tenant)
+{
+	fl_mqtt_props_set_int(props, FL_MQTT_P_RECEIVE_MAXIMUM, conn->max_unacked);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_QOS, 1);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, 0);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, (uint32) packet_limit(tenant));
+	fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, 0);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_WILDCARD_AVAILABLE, 1);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_SUBSCRIPTION_ID_AVAILABLE, 1);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_SHARED_AVAILABLE, 0);
+}
+
+static void
+open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	const FlTenant *tenant = conn->who->tenant_len > 0 ?
+		fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	FlMqttConnack connack;
+	FlMqttPending *pending = conn->pending;
+
+	connack.session_present = false;	/* session expiry is 0: nothing is ever kept */
+	connack.code = FL_MQTT_RC_SUCCESS;
+	fl_mqtt_props_init(&connack.props);
+	conn->max_unacked = inflight_limit(tenant);
+	choose_keep_alive(conn, connect, &connack.props);
+	if (conn->version == FL_MQTT_5_0)
+	{
+		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM,
+													   PG_UINT16_MAX);
+		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE,
+											 PG_UINT32_MAX);
+		announce(conn, &connack.props, tenant);
+		if (pending->assigned)
+		{
+			Size		len;
+			const char *client_id = fl_mqtt_client_id(conn, &len);
+
+			fl_mqtt_props_set_bytes(&connack.props, FL_MQTT_P_ASSIGNED_CLIENT_ID, client_id, (uint32) len);
+		}
+	}
+	if (connect->will.present)
+		fl_mqtt_keep_will(conn, connect);
+	conn->pending = NULL;
+	pfree(pending);
+	fl_mqtt_set_state(conn, FL_MQTT_STATE_OPEN);
+	send_connack(conn, &connack);
+	/* A client that allows no packet as large as a CONNACK cannot be served. */
+	if (fl_net_pending(&conn->net) == 0)
+	{
+		fl_net_finish(&conn->net, "CONNACK is larger than the client allows");
+		return;
+	}
+	fl_mqtt_start_keep_alive(conn);
+	fl_net_resume(&conn->net);
+}
+
+/* ---- takeover ---- */
+
+/* Called at first and again while another connection is on its way out. */
+static void
+try_register(FlMqttConn *conn)
+{
+	FlMqttConnect connect;
+	FlConnInfo	info;
+
+	fl_mqtt_conn_info(conn, &info);
+	switch (fl_registry_register(&info, FL_MQTT_RC_SESSION_TAKEN_OVER))
+	{
+		case FL_REGISTERED:
+			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
+			{
+				dlist_delete(&conn->wait_node);
+				conn->wait_node.next = conn->wait_node.prev = NULL;
+				FL_COUNT(FL_C_TAKEOVERS, 1);
+			}
+			conn->registered = true;
+			decode_kept(conn, &connect);
+			open_connection(conn, &connect);
+			break;
+		case FL_REGISTER_TAKEOVER:
+			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
+				break;
+			fl_mqtt_set_state(conn, FL_MQTT_STATE_TAKING_OVER);
+			dlist_push_tail(&conn->door->taking_over, &conn->wait_node);
+			fl_net_set_timer(&conn->net, FL_MQTT_TAKEOVER_MS);
+			break;
+		case FL_REGISTER_FULL:
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED, "fleetlog.max_connections is reached");
+			break;
+	}
+}
+
+void
+fl_mqtt_retry_takeovers(FlMqttDoor *door)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &door->taking_over)
+	{
+		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
+
+		door->current = conn;
+		try_register(conn);
+		door->current = NULL;
+	}
+}
+
+/* The identity is known and stands in conn->pending. */
+static void
+logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	set_who(conn, connect);
+	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len +
+					 conn->who->device_len + 2, conn->who->client_id_len, &conn->key);
+	try_register(conn);
+}
+
+/* ---- login ---- */
+
+static void
+log_in(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlIdentity *identity = &conn->pending->identity;
+
+	/* An empty user name says as little as none. */
+	if (connect->username.len == 0)
+	{
+		memset(identity, 0, sizeof(*identity));
+		identity->kind = FL_IDENTITY_ANONYMOUS;
+		if (fl_mqtt_allow_anonymous)
+			logged_in(conn, connect);
+		else
+			refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "no user name, and fleetlog.allow_anonymous is off");
+		return;
+	}
+	if (!connect->has_password)
+	{
+		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
+		return;
+	}
+	switch (fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data,
+						  connect->username.len, (const char *) connect->password.data,
+						  connect->password.len, identity))
+	{
+		case FL_AUTH_ACCEPTED:
+			logged_in(conn, connect);
+			break;
+		case FL_AUTH_QUEUED:
+			fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
+			break;
+		case FL_AUTH_BUSY:
+			refuse_login(conn, connect, FL_MQTT_RC_SERVER_BUSY, "too many logins are being checked");
+			break;
+		case FL_AUTH_REFUSED:
+			refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "malformed user name or password");
+			break;
+	}
+}
+
+/* The kept bytes hold the password; it has been handed over, so wipe it. */
+static void
+wipe_password(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect)
+{
+	if (conn->pending == NULL || connect->password.len == 0)
+		return;
+	memset(conn->pending->bytes + (connect->password.data - frame->body), 'x', connect->password.len);
+}
+
+void
+fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect)
+{
+	const char *why = NULL;
+	FlMqttReason reason;
+
+	conn->version = (uint8) connect->version;
+	reason = check_request(connect, &why);
+	if (reason != FL_MQTT_RC_SUCCESS)
+	{
+		refuse_login(conn, connect, reason, why);
+		return;
+	}
+	fl_net_pause(&conn->net);
+	keep_connect(conn, frame);
+	log_in(conn, connect);
+	wipe_password(conn, frame, connect);
+}
+
+static void
+take_login(FlMqttDoor *door, const FlAuthResult *result)
+{
+	FlMqttConn *conn = fl_mqtt_find(door, result->conn_id);
+	FlMqttConnect connect;
+
+	/* It may have gone while its password was being checked. */
+	if (conn == NULL || conn->state != FL_MQTT_STATE_AUTHENTICATING)
+		return;
+	door->current = conn;
+	decode_kept(conn, &connect);
+	switch (result->outcome)
+	{
+		case FL_AUTH_OUTCOME_ACCEPTED:
+			conn->pending->identity = result->identity;
+			logged_in(conn, &connect);
+			break;
+		case FL_AUTH_OUTCOME_BAD:
+			refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "unknown, revoked, or wrong password");
+			break;
+		case FL_AUTH_OUTCOME_UNAVAILABLE:
+			refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");
+			break;
+	}
+	door->current = NULL;
+}
+
+void
+fl_mqtt_take_logins(FlMqttDoor *door)
+{
+	FlAuthResult result;
+
+	while (fl_auth_next_result(door->index, &result))
+		take_login(door, &result);
+}

@@ -1,0 +1,501 @@
+/*
+ * connection.c
+ *		The state machine of an MQTT connection.
+ *
+ * Bytes come from the event loop, whole packets go to their handlers, and a
+ * packet that cannot be taken now (no room in ingest, too much unacknowledged)
+ * stays where it is and is presented again: the peer's TCP window does the
+ * waiting.  Picture of the states: README.md.
+ *
+ * Invariants: nothing is sent in state CLOSED; a connection is in the table of
+ * connections exactly as long as its socket is the protocol's; every way out
+ * passes through on_close, once.
+ */
+#include "postgres.h"
+
+#include "mqtt.h"
+#include "packet.h"
+
+FlMqttDoor *fl_mqtt_door = NULL;
+
+/* ---- connections by number ---- */
+
+typedef struct FlMqttConnEntry
+{
+	uint64		id;
+	FlMqttConn *conn;
+	char		status;
+} FlMqttConnEntry;
+
+/* The numbers are consecutive, so one multiplication spreads them well. */
+#define SH_PREFIX FlMqttConnTable
+#define SH_ELEMENT_TYPE FlMqttConnEntry
+#define SH_KEY_TYPE uint64
+#define SH_KEY id
+#define SH_HASH_KEY(tb, key) ((uint32) (((key) * UINT64CONST(0x9E3779B97F4A7C15)) >> 32))
+#define SH_EQUAL(tb, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+void
+fl_mqtt_conns_init(FlMqttDoor *door)
+{
+	door->conns = FlMqttConnTable_create(door->context, 1024, NULL);
+}
+
+FlMqttConn *
+fl_mqtt_find(FlMqttDoor *door, uint64 id)
+{
+	FlMqttConnEntry *entry = FlMqttConnTable_lookup(door->conns, id);
+
+	return entry ? entry->conn : NULL;
+}
+
+static void
+call_for(FlNetConn *net, void *arg)
+{
+	void		(*f) (FlMqttConn *conn) = (void (*) (FlMqttConn *)) arg;
+
+	if (net->protocol == &fl_mqtt_protocol)
+		f((FlMqttConn *) net);
+}
+
+void
+fl_mqtt_each(FlMqttDoor *door, void (*f) (FlMqttConn *conn))
+{
+	fl_net_each(door->net, call_for, (void *) f);
+}
+
+/* ---- states ---- */
+
+/* The only place where the state changes; the moves that are legal stand here. */
+void
+fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state)
+{
+	FlMqttState old = (FlMqttState) conn->state;
+
+	switch (state)
+	{
+		case FL_MQTT_STATE_NEW:
+			Assert(false);
+			break;
+		case FL_MQTT_STATE_AUTHENTICATING:
+			Assert(old == FL_MQTT_STATE_NEW);
+			break;
+		case FL_MQTT_STATE_TAKING_OVER:
+			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING);
+			break;
+		case FL_MQTT_STATE_OPEN:
+			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING ||
+				   old == FL_MQTT_STATE_TAKING_OVER);
+			break;
+		case FL_MQTT_STATE_CLOSED:
+			Assert(old != FL_MQTT_STATE_CLOSED);
+			if (old != FL_MQTT_STATE_OPEN)
+				FL_COUNT(FL_C_REFUSED_CONNECTS, 1);
+			break;
+	}
+	(void) old;
+	conn->state = (uint8) state;
+}
+
+/* ---- sending ---- */
+
+/* MQTT-3.1.2-24: nothing larger than the client allows; such a packet is not sent. */
+static void
+send_scratch(FlMqttConn *conn)
+{
+	FlBuf	   *out = &conn->door->out;
+
+	if (!out->failed && out->len <= conn->max_packet)
+		fl_net_write(&conn->net, out->data, out->len);
+	fl_buf_reset(out);
+}
+
+void
+fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet)
+{
+	fl_mqtt_encode(&conn->door->out, (FlMqttVersion) conn->version, packet);
+	send_scratch(conn);
+}
+
+void
+fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason)
+{
+	FlMqttAck	ack;
+
+	ack.packet_id = packet_id;
+	ack.reason = reason;
+	fl_mqtt_props_init(&ack.props);
+	fl_mqtt_encode_ack(&conn->door->out, (FlMqttVersion) conn->version, type, &ack);
+	send_scratch(conn);
+}
+
+void
+fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
+{
+	if (conn->state != FL_MQTT_STATE_OPEN)
+	{
+		fl_mqtt_refuse_connect(conn, reason, why);
+		return;
+	}
+	if (conn->version == FL_MQTT_5_0)
+	{
+		FlMqttReasonPacket disconnect;
+
+		disconnect.reason = (uint8) reason;
+		fl_mqtt_props_init(&disconnect.props);
+		fl_mqtt_encode_disconnect(&conn->door->out, FL_MQTT_5_0, &disconnect);
+		send_scratch(conn);
+	}
+	fl_net_finish(&conn->net, why);
+}
+
+/* ---- packets that need no file of their own ---- */
+
+static void
+protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
+{
+	FL_COUNT(FL_C_PROTOCOL_ERRORS, 1);
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_PROTOCOL))
+		ereport(LOG, (errmsg("fleetlog: %s sent a packet that is refused (0x%02X): %s",
+							 fl_mqtt_name(conn), fault->reason, fault->what)));
+	fl_mqtt_disconnect(conn, fault->reason, fault->what);
+}
+
+static void
+out_of_order(FlMqttConn *conn, const char *what)
+{
+	FlMqttFault fault = {FL_MQTT_RC_PROTOCOL_ERROR, what};
+
+	protocol_error(conn, &fault);
+}
+
+static bool
+is_under_way(const FlMqttConn *conn, uint16 packet_id)
+{
+	for (int i = 0; conn->sub != NULL && i < conn->sub->inflight_count; i++)
+		if (conn->sub->inflight[i] == packet_id)
+			return true;
+	return false;
+}
+
+/*
+ * We send nothing at QoS 2, so these belong to nothing.  One that names a
+ * QoS 1 delivery is an error of the client's state machine; others are
+ * answered so that a client that remembers an old flow gets rid of it.
+ */
+static void
+handle_qos2(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
+{
+	bool		v5 = conn->version == FL_MQTT_5_0;
+
+	if (type != FL_MQTT_PUBREL && is_under_way(conn, ack->packet_id))
+		out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
+	else if (type == FL_MQTT_PUBREL)
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id,
+						 v5 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
+	else if (type == FL_MQTT_PUBREC && ack->reason < 0x80)
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, 0);
+}
+
+static void
+handle_ping(FlMqttConn *conn)
+{
+	fl_mqtt_encode_ping(&conn->door->out, FL_MQTT_PINGRESP);
+	send_scratch(conn);
+}
+
+static void
+handle_disconnect(FlMqttConn *conn, const FlMqttReasonPacket *disconnect)
+{
+	/*
+	 * MQTT-3.14.2.2.2: the session expiry, 0 at CONNECT as far as we are
+	 * concerned, must not be raised by the last word.
+	 */
+	if (fl_mqtt_props_int(&disconnect->props, FL_MQTT_P_SESSION_EXPIRY, 0) != 0)
+	{
+		out_of_order(conn, "session expiry raised in DISCONNECT");
+		return;
+	}
+	/* MQTT-3.1.2-10, 3.1.1 MQTT-3.14.4-3: a normal end discards the will. */
+	conn->no_will = disconnect->reason == FL_MQTT_RC_SUCCESS;
+	fl_net_close(&conn->net, "client disconnected");
+}
+
+/*
+ * Hands a packet on.  False when it cannot be taken now: it will be presented
+ * again.
+ */
+static bool
+handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
+{
+	if (conn->state == FL_MQTT_STATE_NEW)
+	{
+		/* The framer lets nothing but CONNECT through here. */
+		fl_mqtt_handle_connect(conn, frame, &packet->u.connect);
+		return true;
+	}
+	switch (packet->type)
+	{
+		case FL_MQTT_CONNECT:
+			out_of_order(conn, "second CONNECT");	/* MQTT-3.1.0-2 */
+			break;
+		case FL_MQTT_PUBLISH:
+			return fl_mqtt_handle_publish(conn, &packet->u.publish);
+		case FL_MQTT_PUBACK:
+			fl_mqtt_handle_puback(conn, &packet->u.ack);
+			break;
+		case FL_MQTT_PUBREC:
+		case FL_MQTT_PUBREL:
+		case FL_MQTT_PUBCOMP:
+			handle_qos2(conn, packet->type, &packet->u.ack);
+			break;
+		case FL_MQTT_SUBSCRIBE:
+			fl_mqtt_handle_subscribe(conn, &packet->u.subscribe);
+			break;
+		case FL_MQTT_UNSUBSCRIBE:
+			fl_mqtt_handle_unsubscribe(conn, &packet->u.unsubscribe);
+			break;
+		case FL_MQTT_PINGREQ:
+			handle_ping(conn);
+			break;
+		case FL_MQTT_DISCONNECT:
+			handle_disconnect(conn, &packet->u.disconnect);
+			break;
+		case FL_MQTT_AUTH:
+			/* No method was agreed upon in CONNECT (MQTT-4.12.0-7). */
+			out_of_order(conn, "AUTH without an authentication method");
+			break;
+		case FL_MQTT_CONNACK:
+		case FL_MQTT_SUBACK:
+		case FL_MQTT_UNSUBACK:
+		case FL_MQTT_PINGRESP:
+			out_of_order(conn, "packet that only a server sends");
+			break;
+	}
+	return true;
+}
+
+/* ---- from the event loop ---- */
+
+static void
+on_accept(FlNetConn *net)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+	FlMqttDoor *door = fl_mqtt_door;
+	FlMqttConnEntry *entry;
+	bool		found;
+
+	conn->door = door;
+	conn->state = FL_MQTT_STATE_NEW;
+	conn->id = fl_registry_next_id();
+	conn->max_packet = PG_UINT32_MAX;
+	conn->receive_max = PG_UINT16_MAX;
+	entry = FlMqttConnTable_insert(door->conns, conn->id, &found);
+	entry->conn = conn;
+	fl_net_set_timer(net, fl_mqtt_connect_timeout_s * INT64CONST(1000));
+	FL_COUNT(FL_C_CONNECTS, 1);
+	FL_COUNT(FL_C_CONNECTIONS, 1);
+}
+
+static Size
+max_packet(const FlMqttConn *conn)
+{
+	Size		max = (Size) fl_mqtt_max_packet_bytes;
+
+	return conn->state == FL_MQTT_STATE_NEW ? Min(max, FL_MQTT_MAX_CONNECT) : max;
+}
+
+/*
+ * A CONNECT that is wrong in itself is answered in its version, if that could
+ * be made out; anything else before a CONNECT is not answered at all.
+ */
+static void
+refuse_frame(FlMqttConn *conn, const FlMqttFault *fault)
+{
+	if (conn->state == FL_MQTT_STATE_NEW && conn->door->packet.type == FL_MQTT_CONNECT)
+		conn->version = (uint8) conn->door->packet.u.connect.version;
+	protocol_error(conn, fault);
+}
+
+static Size
+on_bytes(FlNetConn *net, const uint8 *data, Size len)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+	FlMqttDoor *door = conn->door;
+	FlMqttPacket *packet = &door->packet;
+	Size		used = 0;
+
+	door->current = conn;
+	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused &&
+		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER)
+	{
+		FlMqttVersion version = (FlMqttVersion) conn->version;
+		FlMqttFrame frame;
+		FlMqttFault fault;
+		FlResult	result;
+
+		/* Left over from another packet, it must not be taken for this one. */
+		packet->type = FL_MQTT_PINGREQ;
+		packet->u.connect.version = FL_MQTT_UNKNOWN;
+		result = fl_mqtt_frame_next(data + used, len - used, version, FL_MQTT_FROM_CLIENT,
+									max_packet(conn), &frame, &fault);
+		if (result == FL_INCOMPLETE)
+			break;
+		if (result == FL_OK)
+			result = fl_mqtt_decode(&frame, version, FL_MQTT_FROM_CLIENT, packet, &fault);
+		if (result != FL_OK)
+		{
+			refuse_frame(conn, &fault);
+			break;
+		}
+		conn->last_packet_ms = fl_net_now(door->net);
+		if (!handle_packet(conn, &frame, packet))
+			break;
+		used += frame.total;
+	}
+	door->current = NULL;
+	return Min(used, len);
+}
+
+/* Half as long again as the client promised (MQTT-3.1.2-22). */
+static int64
+keep_alive_ms(const FlMqttConn *conn)
+{
+	return conn->keep_alive_s * INT64CONST(1500);
+}
+
+void
+fl_mqtt_start_keep_alive(FlMqttConn *conn)
+{
+	conn->last_packet_ms = fl_net_now(conn->door->net);
+	if (conn->keep_alive_s == 0)
+		fl_net_cancel_timer(&conn->net);
+	else
+		fl_net_set_timer(&conn->net, keep_alive_ms(conn));
+}
+
+/*
+ * The keep alive timer is not moved with every packet: when it fires, it is set
+ * to what the last packet asks for.
+ */
+static void
+check_keep_alive(FlMqttConn *conn)
+{
+	int64		left;
+
+	/* A client that we do not read cannot prove that it is alive. */
+	if (conn->full || conn->acks_paused)
+		conn->last_packet_ms = fl_net_now(conn->door->net);
+	left = conn->last_packet_ms + keep_alive_ms(conn) - fl_net_now(conn->door->net);
+	if (left > 0)
+		fl_net_set_timer(&conn->net, left);
+	else
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_KEEP_ALIVE_TIMEOUT, "keep alive timeout");
+}
+
+static void
+on_timer(FlNetConn *net)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+
+	conn->door->current = conn;
+	switch ((FlMqttState) conn->state)
+	{
+		case FL_MQTT_STATE_NEW:
+			fl_net_close(net, "no CONNECT in time");
+			break;
+		case FL_MQTT_STATE_AUTHENTICATING:
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "login took too long");
+			break;
+		case FL_MQTT_STATE_TAKING_OVER:
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "takeover took too long");
+			break;
+		case FL_MQTT_STATE_OPEN:
+			check_keep_alive(conn);
+			break;
+		case FL_MQTT_STATE_CLOSED:
+			break;
+	}
+	conn->door->current = NULL;
+}
+
+static void
+on_drained(FlNetConn *net)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+
+	if (conn->state == FL_MQTT_STATE_OPEN && conn->sub != NULL)
+		fl_mqtt_drain_queue(conn);
+}
+
+static void
+free_aliases(FlMqttConn *conn)
+{
+	if (conn->aliases == NULL)
+		return;
+	for (int i = 0; i < conn->aliases->max; i++)
+		if (conn->aliases->topic[i].data != NULL)
+			pfree((void *) conn->aliases->topic[i].data);
+	pfree(conn->aliases);
+	conn->aliases = NULL;
+}
+
+static void
+log_end(FlMqttConn *conn, const char *why)
+{
+	if (conn->no_will || !fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_CONNECTION))
+		return;
+	ereport(DEBUG1, (errmsg_internal("fleetlog: %s is gone: %s", fl_mqtt_name(conn), why)));
+}
+
+static void
+on_close(FlNetConn *net, const char *why)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+	bool		was_open = conn->state == FL_MQTT_STATE_OPEN;
+
+	log_end(conn, why);
+	fl_mqtt_set_state(conn, FL_MQTT_STATE_CLOSED);
+	FlMqttConnTable_delete(conn->door->conns, conn->id);
+	if (conn->full || conn->pending != NULL)
+	{
+		if (conn->wait_node.next != NULL)
+			dlist_delete(&conn->wait_node);
+		conn->wait_node.next = conn->wait_node.prev = NULL;
+		conn->full = false;
+	}
+	fl_mqtt_drop_filters(conn);
+	fl_mqtt_free_subscriber(conn);
+	/* The will first: who takes over must find it on its way. */
+	if (was_open && conn->will != NULL && !conn->no_will && !conn->door->stopping)
+		fl_mqtt_publish_will(conn);
+	if (conn->registered)
+		fl_registry_unregister(&conn->key, conn->id);
+	conn->registered = false;
+	if (conn->will)
+		pfree(conn->will);
+	if (conn->pending)
+		pfree(conn->pending);
+	conn->will = NULL;
+	conn->pending = NULL;
+	free_aliases(conn);
+	if (conn->who)
+		pfree(conn->who);
+	conn->who = NULL;
+	FL_COUNT(FL_C_DISCONNECTS, 1);
+	FL_COUNT(FL_C_CONNECTIONS, -1);
+}
+
+const FlNetProtocol fl_mqtt_protocol = {
+	.name = "mqtt",
+	.conn_size = sizeof(FlMqttConn),
+	.on_accept = on_accept,
+	.on_bytes = on_bytes,
+	.on_timer = on_timer,
+	.on_drained = on_drained,
+	.on_close = on_close,
+};

@@ -1,0 +1,309 @@
+/*
+ * deliver.c
+ *		Messages to one subscriber: packet identifiers, the window, the queue.
+ *
+ * QoS 0 goes out at once or, when too much is unsent, nowhere: it is dropped and
+ * counted.  QoS 1 goes out while the window has room and nothing waits before
+ * it; else it waits in a bounded queue of references; when that is full too the
+ * caller is told and the connection reads the log itself (catchup.c).
+ *
+ * Order: a QoS 1 message never overtakes another (MQTT-4.6.0-6).  Packet
+ * identifiers advance and none is used twice at a time (MQTT-2.2.1-4).
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "mqtt.h"
+#include "packet.h"
+
+#define FIRST_QUEUE		16
+
+/* ---- packet identifiers ---- */
+
+static int
+find_inflight(const FlMqttSubscriber *sub, uint16 packet_id)
+{
+	for (int i = 0; i < sub->inflight_count; i++)
+		if (sub->inflight[i] == packet_id)
+			return i;
+	return -1;
+}
+
+static uint16
+take_packet_id(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	if (sub->inflight_count == sub->inflight_cap)
+	{
+		int			cap = sub->inflight_cap == 0 ? Min(sub->window, 8) :
+			Min((int) sub->window, sub->inflight_cap * 2);
+
+		if (sub->inflight == NULL)
+			sub->inflight = MemoryContextAlloc(conn->door->context, sizeof(uint16) * (Size) cap);
+		else
+			sub->inflight = repalloc(sub->inflight, sizeof(uint16) * (Size) cap);
+		sub->inflight_cap = (uint16) cap;
+	}
+	do
+	{
+		sub->next_packet_id = sub->next_packet_id == PG_UINT16_MAX ? 1 : sub->next_packet_id + 1;
+	} while (find_inflight(sub, sub->next_packet_id) >= 0);
+	sub->inflight[sub->inflight_count++] = sub->next_packet_id;
+	return sub->next_packet_id;
+}
+
+/* ---- sending ---- */
+
+static bool
+window_is_open(const FlMqttConn *conn)
+{
+	return conn->sub->inflight_count < conn->sub->window &&
+		fl_net_pending(&conn->net) < FL_MQTT_PENDING_SOFT;
+}
+
+bool
+fl_mqtt_has_window(const FlMqttConn *conn)
+{
+	return conn->sub->queue_len == 0 && window_is_open(conn);
+}
+
+/*
+ * Counts a message's expiry down to what is left (MQTT-3.3.2-6).  False when
+ * nothing is left (MQTT-3.3.2-5).
+ */
+static bool
+set_expiry(FlMqttMessage *message)
+{
+	TimestampTz left;
+
+	if (message->expires == 0)
+		return true;
+	left = message->expires - fl_wall_now();
+	if (left <= 0)
+		return false;
+	/* A second that has begun counts: what was just published keeps its number. */
+	fl_mqtt_props_set_int(&message->publish.props, FL_MQTT_P_MESSAGE_EXPIRY,
+						  (uint32) Min((left + USECS_PER_SEC - 1) / USECS_PER_SEC, PG_UINT32_MAX));
+	return true;
+}
+
+/*
+ * Writes one delivery.  What is larger than the client allows vanishes and
+ * takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so does what
+ * has expired.
+ */
+static void
+send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain,
+			 const uint32 *ids, uint32 id_count)
+{
+	FlMqttPublish *publish = &message->publish;
+	uint8		published_qos = publish->qos;
+	bool		published_retain = publish->retain;
+	FlMqttVersion version = (FlMqttVersion) conn->version;
+	FlBuf	   *out = &conn->door->out;
+
+	if (!set_expiry(message))
+		return;
+	publish->qos = qos;
+	publish->retain = retain;
+	publish->packet_id = 0;
+	publish->props.subscription_ids = ids;
+	publish->props.subscription_id_count = id_count;
+	if (fl_mqtt_publish_size(version, publish) > conn->max_packet)
+		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
+	else
+	{
+		if (qos > 0)
+			publish->packet_id = take_packet_id(conn);
+		fl_mqtt_encode_publish(out, version, publish);
+		if (out->failed)
+			elog(ERROR, "fleetlog: could not encode a delivery of %zu bytes",
+				 fl_mqtt_publish_size(version, publish));
+		fl_net_write(&conn->net, out->data, out->len);
+		conn->sub->delivered++;
+		conn->stats_dirty = true;
+		FL_COUNT(FL_C_PUBLISH_OUT, 1);
+	}
+	fl_buf_reset(out);
+	publish->qos = published_qos;
+	publish->retain = published_retain;
+	publish->props.subscription_ids = NULL;
+	publish->props.subscription_id_count = 0;
+}
+
+/* ---- the queue ---- */
+
+static bool
+queue_has_room(const FlMqttSubscriber *sub, Size size)
+{
+	uint32		limit = (uint32) fl_mqtt_max_queued_messages;
+
+	/* One that reads the log itself needs no more than the next few. */
+	if (sub->lagging)
+		limit = Min(limit, FL_MQTT_CATCHUP_QUEUE);
+	return sub->queue_len < limit &&
+		(sub->queue_len == 0 || sub->queue_bytes + size <= (Size) fl_mqtt_max_queued_kb * 1024);
+}
+
+static void
+grow_queue(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	uint32		cap = sub->queue_cap == 0 ? FIRST_QUEUE : sub->queue_cap * 2;
+	FlMqttQueued *queue = MemoryContextAlloc(conn->door->context, sizeof(FlMqttQueued) * cap);
+
+	for (uint32 i = 0; i < sub->queue_len; i++)
+		queue[i] = sub->queue[(sub->queue_head + i) % sub->queue_cap];
+	if (sub->queue)
+		pfree(sub->queue);
+	sub->queue = queue;
+	sub->queue_cap = cap;
+	sub->queue_head = 0;
+}
+
+static void
+enqueue(FlMqttConn *conn, FlMqttMessage *message, bool retain, const uint32 *ids, uint32 id_count)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	FlMqttQueued *place;
+
+	if (sub->queue_len == sub->queue_cap)
+		grow_queue(conn);
+	place = &sub->queue[(sub->queue_head + sub->queue_len) % sub->queue_cap];
+	place->message = message;
+	place->retain = retain;
+	place->ids = NULL;
+	if (id_count > 0)
+	{
+		place->ids = MemoryContextAlloc(conn->door->context,
+										offsetof(FlMqttIds, id) + sizeof(uint32) * id_count);
+		place->ids->count = id_count;
+		memcpy(place->ids->id, ids, sizeof(uint32) * id_count);
+	}
+	sub->queue_len++;
+	sub->queue_bytes += message->size;
+	conn->stats_dirty = true;
+}
+
+static FlMqttQueued
+dequeue(FlMqttSubscriber *sub)
+{
+	FlMqttQueued item = sub->queue[sub->queue_head];
+
+	sub->queue_head = (sub->queue_head + 1) % sub->queue_cap;
+	sub->queue_len--;
+	sub->queue_bytes -= item.message->size;
+	return item;
+}
+
+static void
+free_queued(FlMqttQueued *item)
+{
+	fl_mqtt_message_release(item->message);
+	if (item->ids)
+		pfree(item->ids);
+}
+
+/* Sends what waits, as far as the window allows. */
+void
+fl_mqtt_drain_queue(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	while (sub->queue_len > 0 && window_is_open(conn))
+	{
+		FlMqttQueued item = dequeue(sub);
+
+		send_message(conn, item.message, 1, item.retain, item.ids ? item.ids->id : NULL,
+					 item.ids ? item.ids->count : 0);
+		free_queued(&item);
+		conn->stats_dirty = true;
+	}
+	/* An idle subscriber holds no queue. */
+	if (sub->queue_len == 0 && sub->queue_cap > FIRST_QUEUE)
+	{
+		pfree(sub->queue);
+		sub->queue = NULL;
+		sub->queue_cap = 0;
+		sub->queue_head = 0;
+	}
+}
+
+void
+fl_mqtt_free_subscriber(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	if (sub == NULL)
+		return;
+	fl_mqtt_stop_lagging(conn);
+	while (sub->queue_len > 0)
+	{
+		FlMqttQueued item = dequeue(sub);
+
+		free_queued(&item);
+	}
+	if (sub->queue)
+		pfree(sub->queue);
+	if (sub->inflight)
+		pfree(sub->inflight);
+	pfree(sub);
+	conn->sub = NULL;
+}
+
+/* ---- one delivery ---- */
+
+/*
+ * *message becomes the shared copy when it has to be kept, so that the next
+ * connection shares it.
+ */
+FlMqttDelivery
+fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain,
+				const uint32 *ids, uint32 id_count)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	/* What piled up in this turn may well fit the kernel's buffer. */
+	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)
+		fl_net_push(&conn->net);
+	if (qos == 0)
+	{
+		if (fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024)
+			send_message(conn, *message, 0, retain, ids, id_count);
+		else
+		{
+			sub->dropped++;
+			conn->stats_dirty = true;
+			FL_COUNT(FL_C_DROPPED_QOS0, 1);
+		}
+		return FL_MQTT_SENT;
+	}
+	if (fl_mqtt_has_window(conn))
+	{
+		send_message(conn, *message, 1, retain, ids, id_count);
+		return FL_MQTT_SENT;
+	}
+	if (!queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
+		return FL_MQTT_NO_ROOM;
+	if ((*message)->refs == 0)
+		*message = fl_mqtt_message_share(conn->door, *message);
+	else
+		(*message)->refs++;
+	enqueue(conn, *message, retain, ids, id_count);
+	return FL_MQTT_QUEUED;
+}
+
+void
+fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	int			i = sub ? find_inflight(sub, ack->packet_id) : -1;
+
+	/* One that answers nothing is ignored: the delivery is done either way. */
+	if (i < 0)
+		return;
+	sub->inflight[i] = sub->inflight[--sub->inflight_count];
+	fl_mqtt_drain_queue(conn);
+}

@@ -1,0 +1,294 @@
+/*
+ * door.c
+ *		The loop of a front door: sockets, logins, ingest, feeds, timers.
+ *
+ * Each turn runs inside one short transaction, because catalog lookups and log
+ * reads need one; it writes nothing and takes no transaction id, and none is
+ * open while the worker waits.
+ *
+ * Errors: one boundary around the turn.  What was being worked on (a
+ * connection, a feed) is known, pays for it, and everything else goes on; a
+ * worker that fails turn after turn ends, and the launcher starts it anew.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "fleetlog/compat.h"
+#include "fleetlog/mqtt.h"
+#include "fleetlog/worker.h"
+#include "mqtt.h"
+#include "packet.h"
+
+#define SCRATCH_KEEP	(256 * 1024)	/* larger scratch buffers are given back */
+#define MAX_HEADERS		((Size) 2 * FL_MQTT_MAX_REMAINING)
+#define MAX_FAILURES	20		/* turns in a row */
+#define STOP_POLL_MS	5
+#define KEYS_ROOM		((Size) 4 * 65536)	/* two expanded templates (publish.c) */
+
+/* ---- memory for sans-I/O code ---- */
+
+static void *
+context_realloc(void *context, void *old, size_t old_size, size_t new_size)
+{
+	if (old == NULL)
+		return MemoryContextAllocHuge((MemoryContext) context, new_size);
+	return repalloc_huge(old, new_size);
+}
+
+static void
+context_free(void *context, void *p)
+{
+	if (p != NULL)
+		pfree(p);
+}
+
+/* ---- start ---- */
+
+static FlMqttDoor *
+create_door(int index)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "fleetlog door", ALLOCSET_DEFAULT_SIZES);
+	FlMqttDoor *door = MemoryContextAllocZero(context, sizeof(FlMqttDoor));
+	FlAllocator *alloc = MemoryContextAlloc(context, sizeof(FlAllocator));
+
+	alloc->realloc = context_realloc;
+	alloc->free = context_free;
+	alloc->ctx = context;
+	door->index = index;
+	door->context = context;
+	door->turn = AllocSetContextCreate(context, "fleetlog turn", ALLOCSET_DEFAULT_SIZES);
+	dlist_init(&door->full);
+	dlist_init(&door->taking_over);
+	dlist_init(&door->lagging);
+	fl_buf_init(&door->out, alloc, (Size) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER);
+	fl_buf_init(&door->headers, alloc, MAX_HEADERS);
+	door->keys = MemoryContextAlloc(context, KEYS_ROOM);
+	door->users = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * FL_HEADERS_MAX_COUNT);
+	door->trie = fl_trie_create(alloc);
+	fl_mqtt_conns_init(door);
+	fl_mqtt_feed_init(door);
+	door->net = fl_net_create(context, index, fl_max_connections);
+	door->ingest = fl_ingest_create(index, fl_mqtt_ingest_done, door);
+	fl_auth_worker_start(index);
+	door->revocations = fl_auth_revocation_cursor();
+	return door;
+}
+
+static void
+listen_again(FlMqttDoor *door)
+{
+	fl_net_listen(door->net, &fl_mqtt_protocol, fl_mqtt_listen, "fleetlog.mqtt_listen");
+	door->next_stats_ms = 0;
+}
+
+/* ---- a turn ---- */
+
+static void
+refresh_catalog(FlMqttDoor *door)
+{
+	if (fl_catalog_is_stale())
+		fl_catalog_refresh();
+	fl_mqtt_feed_refresh(door);
+	fl_mqtt_check_rights(door);
+}
+
+/* Returns milliseconds after which ingest wants to be asked again, or -1. */
+static long
+work(FlMqttDoor *door)
+{
+	long		ingest_wait;
+
+	refresh_catalog(door);
+	fl_mqtt_take_revocations(door);
+	fl_net_turn(door->net);
+	fl_mqtt_take_logins(door);
+	fl_mqtt_take_evictions(door);
+	fl_mqtt_retry_takeovers(door);
+	fl_ingest_poll(door->ingest);
+	fl_mqtt_retry_wills(door);
+	fl_mqtt_resume_full(door);
+	ingest_wait = fl_ingest_flush(door->ingest);
+	fl_mqtt_feed_interest(door);
+	fl_mqtt_feed_run(door);
+	fl_mqtt_catchup_run(door);
+	fl_mqtt_report_stats(door);
+	fl_net_flush(door->net);
+	FL_COUNT(FL_C_TURNS, 1);
+	return ingest_wait;
+}
+
+static void
+trim_scratch(FlBuf *buf)
+{
+	if (buf->cap > SCRATCH_KEEP)
+		fl_buf_free(buf);
+}
+
+/* An error came out of the turn: whose fault was it?  Only that one pays. */
+static void
+recover(FlMqttDoor *door)
+{
+	FlMqttConn *conn = door->current ? door->current : door->current_lag;
+
+	door->current = NULL;
+	door->current_lag = NULL;
+	fl_buf_reset(&door->out);
+	fl_buf_reset(&door->headers);
+	fl_mqtt_feed_failed(door);
+	FL_COUNT(FL_C_ERRORS, 1);
+	if (conn != NULL && fl_net_is_open(&conn->net))
+	{
+		/* Its will, if any, is not worth a second error. */
+		conn->no_will = true;
+		fl_net_close(&conn->net, "internal error");
+	}
+}
+
+static long
+run_turn(FlMqttDoor *door)
+{
+	static int	failures = 0;
+	volatile long wait = 0;
+
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		MemoryContextSwitchTo(door->turn);
+		wait = work(door);
+		CommitTransactionCommand();
+		failures = 0;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(door->context);
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		FlushErrorState();
+		recover(door);
+		RESUME_INTERRUPTS();
+		if (++failures > MAX_FAILURES)
+			ereport(FATAL, (errmsg("fleetlog: front door %d fails turn after turn", door->index)));
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(door->context);
+	MemoryContextReset(door->turn);
+	trim_scratch(&door->out);
+	trim_scratch(&door->headers);
+	return wait;
+}
+
+/* ---- waiting ---- */
+
+static long
+shorter(long a, long b)
+{
+	if (a < 0)
+		return b;
+	return b < 0 ? a : Min(a, b);
+}
+
+static long
+next_wait(FlMqttDoor *door, long ingest_wait)
+{
+	long		wait = shorter(fl_net_timeout(door->net), ingest_wait);
+
+	if (door->feed_more)
+		return 0;
+	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || fl_mqtt_wills_wait())
+		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
+	return shorter(wait, FL_MQTT_STATS_MS);
+}
+
+static void
+wait_for_work(WaitEventSet *set, long timeout)
+{
+	WaitEvent	events[3];
+
+	(void) WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/* ---- end ---- */
+
+static void
+say_goodbye(FlMqttConn *conn)
+{
+	fl_mqtt_disconnect(conn, FL_MQTT_RC_SERVER_SHUTTING_DOWN, "server is shutting down");
+}
+
+static void
+nap(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, STOP_POLL_MS,
+					 PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/*
+ * No new connections, no new packets; what was taken is written and
+ * acknowledged, as far as a second allows, then everybody is told to go.
+ */
+static void
+stop_door(FlMqttDoor *door)
+{
+	TimestampTz deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000);
+
+	fl_worker_set_state("ending");
+	door->stopping = true;
+	fl_net_stop_listening(door->net);
+	while (fl_ingest_outstanding(door->ingest) > 0 && GetCurrentTimestamp() < deadline)
+	{
+		fl_ingest_flush(door->ingest);
+		fl_ingest_poll(door->ingest);
+		fl_net_flush(door->net);
+		nap();
+	}
+	fl_ingest_poll(door->ingest);
+	fl_mqtt_each(door, say_goodbye);
+	deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000) / 2;
+	do
+	{
+		fl_net_flush(door->net);
+		fl_net_turn(door->net);
+		if (fl_net_connections(door->net) > 0)
+			nap();
+	} while (fl_net_connections(door->net) > 0 && GetCurrentTimestamp() < deadline);
+}
+
+void
+fl_mqtt_front_door(int index)
+{
+	WaitEventSet *set = FL_CREATE_WAIT_EVENT_SET(3);
+
+	fl_mqtt_door = create_door(index);
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	AddWaitEventToSet(set, WL_SOCKET_READABLE, fl_net_fd(fl_mqtt_door->net), NULL, NULL);
+	MemoryContextSwitchTo(fl_mqtt_door->context);
+	listen_again(fl_mqtt_door);
+	while (!fl_worker_should_stop())
+	{
+		bool		reload = ConfigReloadPending;
+		long		ingest_wait;
+
+		fl_worker_turn();
+		if (reload)
+			listen_again(fl_mqtt_door);
+		ingest_wait = run_turn(fl_mqtt_door);
+		/* It limits itself to once a second. */
+		pgstat_report_stat(false);
+		if (!fl_worker_should_stop())
+			wait_for_work(set, next_wait(fl_mqtt_door, ingest_wait));
+	}
+	stop_door(fl_mqtt_door);
+}

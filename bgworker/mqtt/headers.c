@@ -1,0 +1,132 @@
+/*
+ * headers.c
+ *		Properties of a PUBLISH as headers of a record.
+ *
+ * Ours come first (reserved): what the standard's properties say, and `fl.*`
+ * for what only the packet knew.  The client's user properties follow under
+ * their own names, in order; one that bears a reserved name stays a user
+ * property, because only the first so many headers are ours.
+ */
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "utils/timestamp.h"
+
+#include "mqtt.h"
+
+static void
+add_text(FlHeadersBuilder *b, const char *name, const char *value)
+{
+	fl_headers_builder_add_reserved(b, name, strlen(name), value, (int64_t) strlen(value));
+}
+
+static void
+add_property(FlHeadersBuilder *b, const FlMqttProps *props, FlMqttProp prop, const char *name)
+{
+	FlMqttBytes value = fl_mqtt_props_bytes(props, prop);
+
+	if (fl_mqtt_props_has(props, prop))
+		fl_headers_builder_add_reserved(b, name, strlen(name),
+										value.data ? (const void *) value.data : "", value.len);
+}
+
+/* RFC 3339 in UTC with milliseconds: the same for everybody, whatever TimeZone is. */
+void
+fl_mqtt_format_time(TimestampTz at, char out[FL_MQTT_TIME_LEN + 1])
+{
+	struct pg_tm tm;
+	fsec_t		fsec;
+
+	if (timestamp2tm(at, NULL, &tm, &fsec, NULL, NULL) != 0 || tm.tm_year < 0 || tm.tm_year > 9999)
+	{
+		strcpy(out, "9999-12-31T23:59:59.999Z");
+		return;
+	}
+	snprintf(out, FL_MQTT_TIME_LEN + 1, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year, tm.tm_mon,
+			 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int) (fsec / 1000));
+}
+
+static bool
+digits(const uint8 *text, int n, int *value)
+{
+	*value = 0;
+	for (int i = 0; i < n; i++)
+	{
+		if (text[i] < '0' || text[i] > '9')
+			return false;
+		*value = *value * 10 + (text[i] - '0');
+	}
+	return true;
+}
+
+/* What fl_mqtt_format_time writes; anything else is no time to us. */
+bool
+fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at)
+{
+	struct pg_tm tm = {0};
+	int			ms;
+
+	if (len != FL_MQTT_TIME_LEN || text[4] != '-' || text[7] != '-' || text[10] != 'T' ||
+		text[13] != ':' || text[16] != ':' || text[19] != '.' || text[23] != 'Z')
+		return false;
+	if (!digits(text, 4, &tm.tm_year) || !digits(text + 5, 2, &tm.tm_mon) ||
+		!digits(text + 8, 2, &tm.tm_mday) || !digits(text + 11, 2, &tm.tm_hour) ||
+		!digits(text + 14, 2, &tm.tm_min) || !digits(text + 17, 2, &tm.tm_sec) ||
+		!digits(text + 20, 3, &ms))
+		return false;
+	if (tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 ||
+		tm.tm_min > 59 || tm.tm_sec > 60)
+		return false;
+	return tm2timestamp(&tm, ms * 1000, NULL, at) == 0;
+}
+
+static void
+add_standard(FlHeadersBuilder *b, const FlMqttProps *props, TimestampTz now)
+{
+	char		text[FL_MQTT_TIME_LEN + 1];
+
+	add_property(b, props, FL_MQTT_P_CONTENT_TYPE, "content-type");
+	add_property(b, props, FL_MQTT_P_RESPONSE_TOPIC, "response-topic");
+	add_property(b, props, FL_MQTT_P_CORRELATION_DATA, "correlation-data");
+	if (fl_mqtt_props_has(props, FL_MQTT_P_PAYLOAD_FORMAT))
+		add_text(b, "payload-format", fl_mqtt_props_int(props, FL_MQTT_P_PAYLOAD_FORMAT, 0) ? "1" : "0");
+	if (fl_mqtt_props_has(props, FL_MQTT_P_MESSAGE_EXPIRY))
+	{
+		fl_mqtt_format_time(now + fl_mqtt_props_int(props, FL_MQTT_P_MESSAGE_EXPIRY, 0) * USECS_PER_SEC, text);
+		add_text(b, "message-expiry", text);
+	}
+}
+
+/* FlHeaders form (headers.h) into out, which is reset first. */
+FlResult
+fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish, FlMqttVersion version,
+					  const char *client_id, Size client_id_len, bool with_topic)
+{
+	FlHeadersBuilder b;
+	FlMqttPropCursor at = {0, 0};
+	FlMqttUserProperty user;
+	TimestampTz now = fl_wall_now();
+	char		text[FL_MQTT_TIME_LEN + 1];
+
+	fl_buf_reset(out);
+	fl_headers_builder_begin(&b, out);
+	if (with_topic)
+		fl_headers_builder_add_reserved(&b, "fl.topic", 8, publish->topic.data, publish->topic.len);
+	if (version == FL_MQTT_5_0)
+		add_standard(&b, &publish->props, now);
+	add_text(&b, "fl.qos", publish->qos ? "1" : "0");
+	if (publish->retain)
+		add_text(&b, "fl.retain", "1");
+	if (publish->qos > 0 && publish->packet_id != 0)
+	{
+		snprintf(text, sizeof(text), "%d", publish->packet_id);
+		add_text(&b, "fl.packet-id", text);
+	}
+	fl_mqtt_format_time(now, text);
+	add_text(&b, "fl.received-at", text);
+	fl_headers_builder_add_reserved(&b, "fl.client-id", 12, client_id, (int64_t) client_id_len);
+	while (version == FL_MQTT_5_0 && fl_mqtt_props_next_user(&publish->props, &at, &user))
+		fl_headers_builder_add(&b, user.name.data ? (const void *) user.name.data : "", user.name.len,
+							   user.value.data ? (const void *) user.value.data : "", user.value.len);
+	return fl_headers_builder_end(&b);
+}

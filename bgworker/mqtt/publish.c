@@ -1,0 +1,374 @@
+/*
+ * publish.c
+ *		PUBLISH from a client: may it, where does it go, and when is it
+ *		acknowledged.
+ *
+ * The one place where PUBACKs are released is fl_mqtt_ingest_done: ingest calls
+ * it when the record is durable under its stream's policy, never at commit
+ * (REQUIREMENTS L5, M4).
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+
+#include "fleetlog/topic.h"
+#include "mqtt.h"
+#include "packet.h"
+
+#define KEY_ROOM	(2 * FL_TOPIC_MAX_LEN)	/* for an expanded template */
+
+/* ---- refusing ---- */
+
+/*
+ * A PUBLISH that is not taken.  At QoS 0 nobody waits: it is dropped and
+ * counted.  MQTT 5.0 says why in PUBACK, or in DISCONNECT where the code is
+ * none of PUBACK's.  MQTT 3.x can only close, or acknowledge what is dropped
+ * (3.1.1 MQTT-3.3.5-2): a setting decides, and by default nothing that is not
+ * stored is ever acknowledged.
+ */
+static void
+refuse(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlMqttReason reason, const char *why)
+{
+	FL_COUNT(FL_C_PUBLISH_REFUSED, 1);
+	if (qos == 0)
+		return;
+	if (conn->version == FL_MQTT_5_0)
+	{
+		if (fl_mqtt_reason_allowed(FL_MQTT_PUBACK, (uint8) reason))
+			fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, (uint8) reason);
+		else
+			fl_mqtt_disconnect(conn, reason, why);
+	}
+	else if (fl_mqtt3_refusal == FL_MQTT3_ACKNOWLEDGE)
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, 0);
+	else
+		fl_mqtt_disconnect(conn, reason, why);
+}
+
+static void
+log_no_mount(FlMqttDoor *door, const FlMqttPublish *publish)
+{
+	if (!fl_mqtt_log_allowed(door, FL_MQTT_LOG_NO_MOUNT))
+		return;
+	ereport(LOG,
+			(errmsg("fleetlog: no mount for topic \"%.*s\"",
+					pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
+					(const char *) publish->topic.data),
+			 errhint("Join its prefix to a stream: SELECT fleetlog.mount('prefix/', 'stream').")));
+}
+
+static void
+log_refusal(FlMqttConn *conn, const FlMqttPublish *publish, FlError err, const char *why)
+{
+	if (err == FL_ERR_NO_MOUNT)
+	{
+		log_no_mount(conn->door, publish);
+		return;
+	}
+	if (!fl_mqtt_log_allowed(conn->door, err == FL_ERR_NOT_AUTHORISED ?
+							 FL_MQTT_LOG_NOT_AUTHORISED : FL_MQTT_LOG_REFUSED))
+		return;
+	ereport(LOG,
+			(errmsg("fleetlog: %s may not publish to \"%.*s\": %s", fl_mqtt_name(conn),
+					pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
+					(const char *) publish->topic.data,
+					why ? why : fl_error_info(err)->text)));
+}
+
+/* ---- topic ---- */
+
+static void
+remember_alias(FlMqttConn *conn, int alias, FlMqttBytes topic)
+{
+	FlMqttBytes *place;
+	uint8	   *copy;
+
+	if (conn->aliases == NULL)
+	{
+		int			max = fl_mqtt_max_topic_aliases;
+
+		conn->aliases = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttAliases, topic) +
+											   sizeof(FlMqttBytes) * (Size) max);
+		conn->aliases->max = max;
+	}
+	place = &conn->aliases->topic[alias - 1];
+	copy = MemoryContextAlloc(conn->door->context, topic.len);
+	memcpy(copy, topic.data, topic.len);
+	if (place->data != NULL)
+		pfree((void *) place->data);
+	place->data = copy;
+	place->len = topic.len;
+}
+
+/*
+ * Replaces an alias by its topic, or remembers a new one (MQTT-3.3.2.3.4).
+ * False: the connection has been ended.
+ */
+static bool
+resolve_alias(FlMqttConn *conn, FlMqttPublish *publish)
+{
+	int			alias;
+	int			max = conn->aliases ? conn->aliases->max : fl_mqtt_max_topic_aliases;
+
+	if (!fl_mqtt_props_has(&publish->props, FL_MQTT_P_TOPIC_ALIAS))
+		return true;
+	alias = (int) fl_mqtt_props_int(&publish->props, FL_MQTT_P_TOPIC_ALIAS, 0);
+	if (alias > max)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_TOPIC_ALIAS_INVALID, "topic alias above the maximum");
+		return false;
+	}
+	if (publish->topic.len > 0)
+		remember_alias(conn, alias, publish->topic);
+	else if (conn->aliases == NULL || conn->aliases->topic[alias - 1].data == NULL)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_PROTOCOL_ERROR, "topic alias was never set");
+		return false;
+	}
+	else
+		publish->topic = conn->aliases->topic[alias - 1];
+	return true;
+}
+
+/* ---- record ---- */
+
+static const FlTemplate *
+shard_template(const FlMount *mount)
+{
+	return mount->shard_key_same ? &mount->record_key : &mount->shard_key;
+}
+
+/* A template's value; the topic itself where the template says just that. */
+static FlMqttBytes
+expand(const FlTemplate *template, const FlMqttPublish *publish, const FlIdentity *identity,
+	   char *room, Size size)
+{
+	FlMqttBytes out = publish->topic;
+	bool		device = identity->kind == FL_IDENTITY_DEVICE;
+
+	if (!template->is_topic)
+	{
+		Size		len = fl_template_expand(template, (const char *) publish->topic.data,
+											 publish->topic.len, device ? identity->tenant : NULL,
+											 device ? identity->device : NULL, room, size);
+
+		out.data = (const uint8 *) room;
+		out.len = (uint32) Min(len, size);
+	}
+	return out;
+}
+
+/*
+ * Where a publish goes: mount, stream, keys, headers, and into the batch of its
+ * shard.  No transaction is needed.  *why may be set to a text for the log.
+ */
+FlError
+fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id,
+			  Size client_id_len, const FlMqttPublish *publish, FlMqttVersion version,
+			  uint64 conn_id, const char **why)
+{
+	const FlMount *mount;
+	const FlStreamInfo *stream;
+	FlIngestRecord rec = {0};
+	FlMqttBytes key;
+	FlMqttBytes shard_key;
+
+	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data,
+					  publish->topic.len, why))
+		return FL_ERR_NOT_AUTHORISED;
+	mount = fl_mount_match((const char *) publish->topic.data, publish->topic.len);
+	if (mount == NULL)
+		return FL_ERR_NO_MOUNT;
+	stream = fl_stream_lookup(mount->stream);
+	if (stream == NULL)
+		return FL_ERR_NO_STREAM;
+	if (mount->max_payload_bytes > 0 && publish->payload.len > (uint32) mount->max_payload_bytes)
+		return FL_ERR_QUOTA;
+
+	key = expand(&mount->record_key, publish, identity, door->keys, KEY_ROOM);
+	shard_key = mount->shard_key_same ? key :
+		expand(shard_template(mount), publish, identity, door->keys + KEY_ROOM, KEY_ROOM);
+	if (fl_mqtt_build_headers(&door->headers, publish, version, client_id, client_id_len,
+							  !mount->record_key.is_topic) != FL_OK)
+		return FL_ERR_RECORD_TOO_LARGE;
+
+	rec.stream = stream->relid;
+	rec.shards = stream->shards;
+	rec.quorum = stream->durability == FL_DURABILITY_QUORUM;
+	rec.codec = stream->codec;
+	rec.max_record_bytes = stream->max_record_bytes;
+	rec.shard_key = shard_key.data;
+	rec.shard_key_len = (int32) shard_key.len;
+	rec.key = key.data;
+	rec.key_len = (int32) key.len;
+	rec.payload = publish->payload.data ? publish->payload.data : (const uint8 *) "";
+	rec.payload_len = (int32) publish->payload.len;
+	rec.created_ms = FL_NO_TIMESTAMP;
+	if (identity->kind == FL_IDENTITY_DEVICE)
+	{
+		rec.tenant = identity->tenant;
+		rec.device = identity->device;
+	}
+	rec.reserved = door->headers.data[0];
+	rec.headers = door->headers.data + 1;
+	rec.headers_len = (int32) door->headers.len - 1;
+	rec.wait = publish->qos > 0 && conn_id != 0;
+	rec.conn_id = conn_id;
+	rec.cookie = publish->packet_id;
+	return fl_ingest_add(door->ingest, &rec);
+}
+
+/* ---- the packet ---- */
+
+/*
+ * MQTT-3.3.4-9, MQTT-4.9: a client of MQTT 5.0 was told how many it may have
+ * unacknowledged; others are read no further until there is room.  False: not
+ * now.
+ */
+static bool
+check_receive_maximum(FlMqttConn *conn)
+{
+	if (conn->unacked < conn->max_unacked)
+		return true;
+	if (conn->version == FL_MQTT_5_0)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_RECEIVE_MAXIMUM_EXCEEDED, "receive maximum exceeded");
+		return false;
+	}
+	conn->acks_paused = true;
+	fl_net_pause(&conn->net);
+	return false;
+}
+
+/* What was announced as not available (MQTT-3.2.2-11, -14). */
+static bool
+check_offered(FlMqttConn *conn, FlMqttPublish *publish)
+{
+	if (publish->qos == 2)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_QOS_NOT_SUPPORTED, "QoS 2 is not available");
+		return false;
+	}
+	/* 3.x cannot be told; there the message is a message and nothing is retained. */
+	if (publish->retain && conn->version == FL_MQTT_5_0)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_RETAIN_NOT_SUPPORTED, "retained messages are not available");
+		return false;
+	}
+	return true;
+}
+
+static void
+wait_for_room(FlMqttConn *conn)
+{
+	conn->full = true;
+	dlist_push_tail(&conn->door->full, &conn->wait_node);
+	fl_net_pause(&conn->net);
+}
+
+bool
+fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
+{
+	const char *why = NULL;
+	const char *client_id;
+	Size		client_id_len;
+	FlError		err;
+
+	if (!check_offered(conn, publish))
+		return true;
+	if (publish->qos > 0 && !check_receive_maximum(conn))
+		return false;
+	if (!resolve_alias(conn, publish))
+		return true;
+	if (fl_topic_levels(publish->topic.data, publish->topic.len) > fl_mqtt_max_topic_levels)
+	{
+		FL_COUNT(FL_C_PUBLISH_IN, 1);
+		refuse(conn, publish->qos, publish->packet_id, FL_MQTT_RC_TOPIC_NAME_INVALID, "too many topic levels");
+		return true;
+	}
+	client_id = fl_mqtt_client_id(conn, &client_id_len);
+	err = fl_mqtt_route(conn->door, fl_mqtt_identity(conn), client_id, client_id_len, publish,
+						(FlMqttVersion) conn->version, conn->id, &why);
+	if (err == FL_ERR_SHARD_BUSY)
+	{
+		wait_for_room(conn);
+		return false;
+	}
+	FL_COUNT(FL_C_PUBLISH_IN, 1);
+	conn->published++;
+	conn->stats_dirty = true;
+	if (err != FL_ERR_NONE)
+	{
+		log_refusal(conn, publish, err, why);
+		refuse(conn, publish->qos, publish->packet_id,
+			   (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
+	}
+	else if (publish->qos > 0)
+		conn->unacked++;
+	return true;
+}
+
+/* Connections that had to wait may try again; those that find no room queue up anew. */
+void
+fl_mqtt_resume_full(FlMqttDoor *door)
+{
+	dlist_mutable_iter iter;
+
+	if (dlist_is_empty(&door->full) || !fl_ingest_has_room(door->ingest))
+		return;
+	dlist_foreach_modify(iter, &door->full)
+	{
+		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
+
+		dlist_delete(&conn->wait_node);
+		conn->wait_node.next = conn->wait_node.prev = NULL;
+		conn->full = false;
+		fl_net_resume(&conn->net);
+	}
+}
+
+/* ---- the acknowledgement ---- */
+
+static void
+one_less_unacked(FlMqttConn *conn)
+{
+	if (conn->unacked > 0)
+		conn->unacked--;
+	if (conn->acks_paused && conn->unacked < conn->max_unacked)
+	{
+		conn->acks_paused = false;
+		if (!conn->full)
+			fl_net_resume(&conn->net);
+	}
+}
+
+/*
+ * The fate of a record is known.  With FL_ERR_NONE it is durable: this is the
+ * one place from which a PUBACK leaves (MQTT-4.3.2-4).
+ */
+void
+fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream,
+					int32 shard, int64 log_offset)
+{
+	FlMqttDoor *door = arg;
+	FlMqttConn *conn;
+
+	FL_STOP_POINT("door_before_ack");
+	conn = fl_mqtt_find(door, conn_id);
+	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN)
+		return;
+	door->current = conn;
+	one_less_unacked(conn);
+	if (err == FL_ERR_NONE)
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, (uint16) cookie, 0);
+	else if (err == FL_ERR_INTERNAL || err == FL_ERR_MAP_CHANGED || err == FL_ERR_SHARD_BUSY)
+		/*
+		 * Not known to be written, and no fault of the message: without an
+		 * acknowledgement the device sends it again (MQTT-4.4.0-1).
+		 */
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take a message");
+	else
+		refuse(conn, 1, (uint16) cookie, (FlMqttReason) fl_error_info(err)->mqtt_reason,
+			   fl_error_info(err)->text);
+	door->current = NULL;
+}

@@ -1,0 +1,170 @@
+/*
+ * registry.c
+ *		This door's part of the shared registry of connections: keys, counters,
+ *		who has to go, and which credentials were revoked.
+ */
+#include "postgres.h"
+
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "mb/pg_wchar.h"
+#include "utils/timestamp.h"
+
+#include "mqtt.h"
+#include "packet.h"
+
+
+/*
+ * Sessions are keyed by identity and client id; anonymous clients share one
+ * name space (API.md).  Lengths go in too, so that no two pairs run together.
+ */
+void
+fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, Size len, FlConnKey *key)
+{
+	pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	uint32		head[4];
+
+	head[0] = (uint32) identity->kind;
+	head[1] = identity->role;
+	head[2] = (uint32) strlen(identity->tenant);
+	head[3] = (uint32) strlen(identity->device);
+	if (hash == NULL || pg_cryptohash_init(hash) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) head, sizeof(head)) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) identity->tenant, head[2]) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) identity->device, head[3]) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) client_id, len) < 0 ||
+		pg_cryptohash_final(hash, digest, sizeof(digest)) < 0)
+	{
+		pg_cryptohash_free(hash);
+		ereport(ERROR, (errmsg("fleetlog: could not compute a hash")));
+	}
+	pg_cryptohash_free(hash);
+	memcpy(key->digest, digest, sizeof(key->digest));
+}
+
+/* What the registry keeps of a connection that is about to open. */
+void
+fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
+{
+	Size		len;
+	const char *client_id = fl_mqtt_client_id(conn, &len);
+
+	memset(info, 0, sizeof(*info));
+	info->key = conn->key;
+	info->door = conn->door->index;
+	info->conn_id = conn->id;
+	len = (Size) pg_mbcliplen(client_id, (int) len, FL_CLIENT_ID_KEEP - 1);
+	memcpy(info->client_id, client_id, len);
+	if (conn->who->kind == FL_IDENTITY_DEVICE)
+		snprintf(info->identity, sizeof(info->identity), "%s/%s", fl_mqtt_who_tenant(conn->who),
+				 fl_mqtt_who_device(conn->who));
+	fl_net_peer(&conn->net, info->peer, sizeof(info->peer));
+	info->protocol = conn->version;
+	info->keep_alive = conn->keep_alive_s;
+	info->connected_at = GetCurrentTimestamp();
+}
+
+/* ---- those who have to go ---- */
+
+void
+fl_mqtt_take_evictions(FlMqttDoor *door)
+{
+	uint64		ids[FL_MQTT_EVICTIONS];
+	uint8		reasons[FL_MQTT_EVICTIONS];
+	int			n;
+
+	do
+	{
+		n = fl_registry_evictions(door->index, ids, reasons, FL_MQTT_EVICTIONS);
+		for (int i = 0; i < n; i++)
+		{
+			FlMqttConn *conn = fl_mqtt_find(door, ids[i]);
+
+			if (conn == NULL)
+				continue;
+			door->current = conn;
+			fl_mqtt_disconnect(conn, (FlMqttReason) reasons[i],
+							   reasons[i] == FL_MQTT_RC_SESSION_TAKEN_OVER ?
+							   "another connection has taken over" : "disconnected by an administrator");
+			door->current = NULL;
+		}
+	} while (n == FL_MQTT_EVICTIONS);
+}
+
+static const FlRevocation *revocation;	/* the one being applied */
+
+static void
+apply_revocation(FlMqttConn *conn)
+{
+	bool		revoked;
+
+	if (conn->who == NULL)
+		return;
+	revoked = revocation != NULL ? fl_auth_is_revoked_by(fl_mqtt_identity(conn), revocation) :
+		!fl_auth_still_valid(fl_mqtt_identity(conn));
+	if (!revoked)
+		return;
+	ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn))));
+	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "credential revoked");
+}
+
+/* In a transaction: when entries were lost, every connection is checked anew. */
+void
+fl_mqtt_take_revocations(FlMqttDoor *door)
+{
+	FlRevocation rev;
+	bool		lapped = false;
+
+	while (fl_auth_next_revocation(&door->revocations, &rev, &lapped))
+	{
+		revocation = lapped ? NULL : &rev;
+		fl_mqtt_each(door, apply_revocation);
+	}
+	revocation = NULL;
+}
+
+/* ---- counters ---- */
+
+static void
+report_connection(FlMqttConn *conn)
+{
+	FlConnInfo	info;
+	uint8		reason = 0;
+
+	if (!conn->registered || !conn->stats_dirty)
+		return;
+	conn->stats_dirty = false;
+	info.key = conn->key;
+	info.conn_id = conn->id;
+	info.n_in = conn->published;
+	info.n_out = conn->sub ? conn->sub->delivered : 0;
+	info.n_dropped = conn->sub ? conn->sub->dropped : 0;
+	info.n_subscriptions = conn->sub ? conn->sub->filter_count : 0;
+	info.queued = conn->sub ? conn->sub->queue_len : 0;
+	info.lagging = conn->sub ? conn->sub->lagging : false;
+	if (fl_registry_update(&info, &reason))
+		fl_mqtt_disconnect(conn, (FlMqttReason) reason, "disconnected through the registry");
+}
+
+void
+fl_mqtt_report_stats(FlMqttDoor *door)
+{
+	static uint64 bytes_in = 0;
+	static uint64 bytes_out = 0;
+	int64		now = fl_net_now(door->net);
+	char		listening[64];
+
+	if (now < door->next_stats_ms && door->next_stats_ms - now <= FL_MQTT_STATS_MS)
+		return;
+	door->next_stats_ms = now + FL_MQTT_STATS_MS;
+	FL_COUNT(FL_C_BYTES_IN, fl_net_bytes_in(door->net) - bytes_in);
+	FL_COUNT(FL_C_BYTES_OUT, fl_net_bytes_out(door->net) - bytes_out);
+	bytes_in = fl_net_bytes_in(door->net);
+	bytes_out = fl_net_bytes_out(door->net);
+	if (fl_my_slot)
+		fl_my_slot->counters[FL_C_MEMORY] = MemoryContextMemAllocated(door->context, true);
+	if (!door->stopping)
+		fl_worker_set_state("listening on %s", fl_net_listening(door->net, listening, sizeof(listening)));
+	fl_mqtt_each(door, report_connection);
+}

@@ -1,0 +1,264 @@
+/*
+ * subscribe.c
+ *		SUBSCRIBE and UNSUBSCRIBE.
+ *
+ * A subscription sees records whose append time is not before the moment it was
+ * made.  That one comparison is what makes it exact whatever the feed does: a
+ * feed that is a turn behind, or a connection that reads old parts of the log,
+ * hands nothing to a filter that did not exist then.
+ */
+#include "postgres.h"
+
+#include "fleetlog/topic.h"
+#include "mqtt.h"
+#include "packet.h"
+
+#define SEARCH_OWN_LIST	256		/* filters up to which the own list is searched */
+
+/* ---- one connection's filters ---- */
+
+static FlMqttSubscriber *
+get_subscriber(FlMqttConn *conn)
+{
+	if (conn->sub == NULL)
+	{
+		conn->sub = MemoryContextAllocZero(conn->door->context, sizeof(FlMqttSubscriber));
+		dlist_init(&conn->sub->filters);
+		conn->sub->window = Min(conn->receive_max, conn->max_unacked);
+	}
+	return conn->sub;
+}
+
+static bool
+is_of_conn(const void *item, const void *arg)
+{
+	return ((const FlMqttFilter *) item)->conn == (const FlMqttConn *) arg;
+}
+
+static FlMqttFilter *
+find_filter(FlMqttConn *conn, FlMqttBytes text)
+{
+	dlist_iter	iter;
+
+	if (conn->sub == NULL)
+		return NULL;
+	/* Own filters are few, or the filter has few other subscribers. */
+	if (conn->sub->filter_count > SEARCH_OWN_LIST)
+		return fl_trie_find(conn->door->trie, text.data, text.len, is_of_conn, conn);
+	dlist_foreach(iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+
+		if (filter->len == text.len && memcmp(filter->text, text.data, text.len) == 0)
+			return filter;
+	}
+	return NULL;
+}
+
+static void
+remove_filter(FlMqttFilter *filter)
+{
+	FlMqttConn *conn = filter->conn;
+
+	fl_trie_remove(conn->door->trie, filter->text, filter->len, filter);
+	dlist_delete(&filter->node);
+	conn->sub->filter_count--;
+	if (filter->wildcard)
+		conn->sub->wildcard_count--;
+	FL_COUNT(FL_C_SUBSCRIPTIONS, -1);
+	pfree(filter);
+}
+
+/* Everything this connection holds, when it closes. */
+void
+fl_mqtt_drop_filters(FlMqttConn *conn)
+{
+	if (conn->sub == NULL || conn->sub->filter_count == 0)
+		return;
+	while (!dlist_is_empty(&conn->sub->filters))
+		remove_filter(dlist_head_element(FlMqttFilter, node, &conn->sub->filters));
+	conn->door->interest_changed = true;
+}
+
+static FlMqttFilter *
+add_filter(FlMqttConn *conn, FlMqttBytes text)
+{
+	FlMqttSubscriber *sub = get_subscriber(conn);
+	FlMqttFilter *filter = MemoryContextAllocZero(conn->door->context,
+												  offsetof(FlMqttFilter, text) + text.len);
+
+	filter->conn = conn;
+	filter->len = (uint16) text.len;
+	memcpy(filter->text, text.data, text.len);
+	filter->wildcard = fl_topic_filter_has_wildcard(text.data, text.len);
+	filter->since = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
+	if (!fl_trie_insert(conn->door->trie, filter->text, filter->len, filter))
+		elog(ERROR, "fleetlog: out of memory in the subscription index");
+	dlist_push_tail(&sub->filters, &filter->node);
+	sub->filter_count++;
+	fl_mqtt_reserve_ids(conn->door, sub->filter_count);
+	if (filter->wildcard)
+		sub->wildcard_count++;
+	FL_COUNT(FL_C_SUBSCRIPTIONS, 1);
+	return filter;
+}
+
+/* ---- may it? ---- */
+
+/* Limits of devices (M8); others have none but the number of levels. */
+static FlMqttReason
+check_limits(FlMqttConn *conn, FlMqttBytes text)
+{
+	const FlTenant *tenant = conn->who->kind == FL_IDENTITY_DEVICE ?
+		fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	int			levels = fl_topic_levels(text.data, text.len);
+	uint32		held = conn->sub ? conn->sub->filter_count : 0;
+	uint32		wild = conn->sub ? conn->sub->wildcard_count : 0;
+
+	if (levels > fl_mqtt_max_topic_levels ||
+		(tenant && tenant->max_topic_levels > 0 && levels > tenant->max_topic_levels))
+		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
+	if (tenant == NULL)
+		return FL_MQTT_RC_SUCCESS;
+	if (tenant->max_subscriptions > 0 && held >= (uint32) tenant->max_subscriptions)
+		return FL_MQTT_RC_QUOTA_EXCEEDED;
+	if (tenant->max_wildcard_subscriptions > 0 && wild >= (uint32) tenant->max_wildcard_subscriptions &&
+		fl_topic_filter_has_wildcard(text.data, text.len))
+		return FL_MQTT_RC_QUOTA_EXCEEDED;
+	return FL_MQTT_RC_SUCCESS;
+}
+
+static FlMqttReason
+check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
+{
+	static const char share[] = "$share/";
+
+	*why = NULL;
+	if (text.len >= sizeof(share) - 1 && memcmp(text.data, share, sizeof(share) - 1) == 0)
+	{
+		*why = "shared subscriptions are not available";
+		return FL_MQTT_RC_SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
+	}
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) text.data, text.len, why))
+		return FL_MQTT_RC_NOT_AUTHORIZED;
+	if (find_filter(conn, text) != NULL)
+		return FL_MQTT_RC_SUCCESS;
+	return check_limits(conn, text);
+}
+
+/* ---- the packets ---- */
+
+static uint8
+subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
+{
+	const char *why;
+	FlMqttReason reason = check_filter(conn, item->filter, &why);
+	FlMqttFilter *filter;
+
+	if (reason != FL_MQTT_RC_SUCCESS)
+	{
+		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
+			ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
+								 (int) Min(item->filter.len, 200), (const char *) item->filter.data,
+								 why ? why : fl_mqtt_reason_name((uint8) reason))));
+		/* SUBACK of 3.x knows one code for every refusal. */
+		return conn->version == FL_MQTT_5_0 ? (uint8) reason : FL_MQTT_RC_UNSPECIFIED_ERROR;
+	}
+	/* The same filter again replaces the options (MQTT-3.8.4-3) and misses nothing. */
+	filter = find_filter(conn, item->filter);
+	if (filter == NULL)
+		filter = add_filter(conn, item->filter);
+	filter->qos = Min(item->qos, 1);
+	filter->no_local = item->no_local;
+	filter->as_published = item->retain_as_published;
+	filter->id = id;
+	return filter->qos;
+}
+
+static void
+send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *codes, uint32 count)
+{
+	FlMqttPacket packet;
+
+	packet.type = type;
+	packet.u.suback.packet_id = packet_id;
+	packet.u.suback.codes.data = codes;
+	packet.u.suback.codes.len = count;
+	fl_mqtt_props_init(&packet.u.suback.props);
+	fl_mqtt_send(conn, &packet);
+}
+
+void
+fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe)
+{
+	uint8	   *codes = MemoryContextAlloc(conn->door->turn, subscribe->count);
+	uint32		id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	FlMqttListCursor at = {0, 0};
+	FlMqttSubscription item;
+	uint32		n = 0;
+
+	while (n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item))
+		codes[n++] = subscribe_one(conn, &item, id);
+	/* Feeds that nobody wanted until now begin in this turn, before the SUBACK leaves. */
+	conn->door->interest_changed = true;
+	conn->stats_dirty = true;
+	send_suback(conn, FL_MQTT_SUBACK, subscribe->packet_id, codes, n);
+}
+
+void
+fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe)
+{
+	uint8	   *codes = MemoryContextAlloc(conn->door->turn, unsubscribe->count);
+	FlMqttListCursor at = {0, 0};
+	FlMqttBytes text;
+	uint32		n = 0;
+
+	while (n < unsubscribe->count && fl_mqtt_unsubscribe_next(unsubscribe, &at, &text))
+	{
+		FlMqttFilter *filter = find_filter(conn, text);
+
+		codes[n++] = filter ? FL_MQTT_RC_SUCCESS : FL_MQTT_RC_NO_SUBSCRIPTION_EXISTED;
+		if (filter)
+			remove_filter(filter);
+	}
+	if (conn->sub != NULL && conn->sub->filter_count == 0)
+		fl_mqtt_stop_lagging(conn);
+	conn->door->interest_changed = true;
+	conn->stats_dirty = true;
+	send_suback(conn, FL_MQTT_UNSUBACK, unsubscribe->packet_id, codes, n);
+}
+
+/* ---- rights that are withdrawn ---- */
+
+static void
+check_connection(FlMqttConn *conn)
+{
+	dlist_iter	iter;
+
+	if (conn->state != FL_MQTT_STATE_OPEN || conn->sub == NULL)
+		return;
+	dlist_foreach(iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		const char *why = NULL;
+
+		if (fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) filter->text,
+						 filter->len, &why))
+			continue;
+		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
+			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its right to subscribe to \"%.*s\" was withdrawn",
+								 fl_mqtt_name(conn), (int) Min(filter->len, 200), (const char *) filter->text)));
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "right to subscribe withdrawn");
+		return;
+	}
+}
+
+/* The configuration has changed: a subscription must not outlive its right (case O-D). */
+void
+fl_mqtt_check_rights(FlMqttDoor *door)
+{
+	if (door->acl_version == fl_catalog_version())
+		return;
+	door->acl_version = fl_catalog_version();
+	fl_mqtt_each(door, check_connection);
+}
