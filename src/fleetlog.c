@@ -21,11 +21,9 @@
 #include "fleetlog/catalog.h"
 #include "fleetlog/launcher.h"
 #include "fleetlog/log.h"
+#include "fleetlog/mqtt.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
-
-#pragma weak fl_mqtt_define_settings
-extern void fl_mqtt_define_settings(void);
 
 PG_MODULE_MAGIC;
 
@@ -58,8 +56,7 @@ _PG_init(void)
 		return;
 
 	fl_auth_settings_define();
-	if (fl_mqtt_define_settings)
-		fl_mqtt_define_settings();
+	fl_mqtt_define_settings();
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");

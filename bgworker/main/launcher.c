@@ -73,7 +73,6 @@ static int	nroles = 0;
 
 /* What was logged last, so that each change is logged once. */
 static char logged_reason[160];
-static char served_database[NAMEDATALEN];
 static uint32 seen_retry = 0;
 static int	dormant_backoff_ms = 0;
 static TimestampTz place_seen = 0;	/* when database and role were last there */
@@ -502,9 +501,9 @@ note_changes(void)
 		seen_retry = retry;
 		forget_pauses();
 	}
-	if (strcmp(served_database, fl_database) != 0)
+	if (strcmp(fl_core->served_database, fl_database) != 0)
 	{
-		strlcpy(served_database, fl_database, sizeof(served_database));
+		strlcpy(fl_core->served_database, fl_database, sizeof(fl_core->served_database));
 		LWLockAcquire(fl_shared->slots_lock, LW_EXCLUSIVE);
 		fl_core->readiness = FL_READINESS_UNKNOWN;
 		LWLockRelease(fl_shared->slots_lock);
@@ -516,7 +515,7 @@ note_changes(void)
 static bool
 database_changed(void)
 {
-	return served_database[0] != '\0' && strcmp(served_database, fl_database) != 0;
+	return fl_core->served_database[0] != '\0' && strcmp(fl_core->served_database, fl_database) != 0;
 }
 
 static bool
@@ -535,6 +534,7 @@ fl_main_launcher(Datum arg)
 {
 	fl_worker_begin(FL_WORKER_LAUNCHER, 0, false);
 	make_roles();
+	seen_retry = pg_atomic_read_u32(&fl_core->retry_now);
 	while (!fl_worker_should_stop())
 	{
 		TimestampTz now = GetCurrentTimestamp();

@@ -89,6 +89,7 @@ typedef struct FlCore
 	FlEvictionQueue evictions[FL_MAX_FRONT_DOORS];
 
 	/* launcher and workers; slots_lock */
+	char		served_database[NAMEDATALEN];	/* launcher's own: readiness is about this one */
 	FlReadiness readiness;
 	pg_atomic_uint32 retry_now; /* raised when it is worth to look again at once */
 	char		dormant_reason[160];
