@@ -21,7 +21,7 @@ chdir $dir or die $!;
 my $socket = PostgreSQL::Test::Utils::tempdir_short();
 my $user = getpwuid $>;
 PostgreSQL::Test::Utils::command_ok([ 'pg_upgrade', '--no-sync', '-d', $old->data_dir, '-D', $new->data_dir, '-b', $bin, '-B', $bin, '-s', $socket,
-        '-p', $old->port, '-P', $new->port, '-U', $user, '--copy' ], 'pg_upgrade') or diag(`cat $dir/*.log @{[ $new->data_dir ]}/pg_upgrade_output.d/*/log/*.log 2>/dev/null | tail -60`);
+        '-p', $old->port, '-P', $new->port, '-U', $user ], 'pg_upgrade') or diag(`cat $dir/*.log @{[ $new->data_dir ]}/pg_upgrade_output.d/*/log/*.log 2>/dev/null | tail -60`);
 unlike(PostgreSQL::Test::Utils::slurp_file($old->logfile) , qr/TRAP|PANIC/, 'no crash in the old cluster');
 $new->start;
 $t->wait_for_mqtt;

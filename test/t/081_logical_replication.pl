@@ -16,7 +16,7 @@ $heap->append_conf('postgresql.conf', "max_worker_processes = 20\n");
 $heap->start;
 # The subscriber needs no extension: headers travel as text.
 $heap->safe_psql('postgres', 'CREATE TABLE telemetry (shard int, log_offset bigint, ts timestamptz, created timestamptz, tenant text, device text, key text, key_bytes bytea, headers text, payload bytea, PRIMARY KEY (shard, log_offset))');
-my $connstr = $s->node->connstr('fleetlog');
+my $connstr = $s->node->connstr . ' dbname=fleetlog';
 $heap->safe_psql('postgres', "CREATE SUBSCRIPTION follow CONNECTION '$connstr' PUBLICATION streams");
 $heap->wait_for_subscription_sync($s->node, 'follow', 'postgres') if $heap->can('wait_for_subscription_sync');
 $heap->poll_query_until('postgres', 'SELECT count(*) = 200 FROM telemetry') or die 'initial copy';
