@@ -327,22 +327,26 @@ fl_sql_stream_registered(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-/* Do two tenants have a device of this id now? */
+/*
+ * Does another tenant have a device of this id?  (The row that fires the
+ * trigger is not visible to the scan yet.)
+ */
 static bool
-bare_name_is_shared(Relation device, const char *id)
+bare_name_is_shared(Relation device, const char *tenant, const char *id)
 {
 	ScanKeyData key;
 	SysScanDesc scan;
+	HeapTuple	tuple;
 	Oid			index = fl_config_relid(FL_INDEX_DEVICE_ID);
-	int			n = 0;
+	bool		shared = false;
 
 	ScanKeyInit(&key, FL_DEVICE_ID, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(id));
 	key.sk_collation = TupleDescAttr(RelationGetDescr(device), FL_DEVICE_ID - 1)->attcollation;
 	scan = systable_beginscan(device, index, OidIsValid(index), NULL, 1, &key);
-	while (n < 2 && HeapTupleIsValid(systable_getnext(scan)))
-		n++;
+	while (!shared && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		shared = strcmp(fl_config_text(tuple, FL_DEVICE_TENANT, RelationGetDescr(device)), tenant) != 0;
 	systable_endscan(scan);
-	return n > 1;
+	return shared;
 }
 
 static void
@@ -355,7 +359,7 @@ device_changed(TriggerData *data, TupleDesc desc)
 
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
 	{
-		if (bare_name_is_shared(data->tg_relation, id))
+		if (bare_name_is_shared(data->tg_relation, tenant, id))
 			fl_change_note_names();
 		return;
 	}

@@ -71,7 +71,7 @@ fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail)
 }
 
 bool
-fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset)
+fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset, int64 *timeline)
 {
 	Relation	rel = fl_config_open(FL_TABLE_EPOCH);
 	ScanKeyData keys[2];
@@ -81,6 +81,7 @@ fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset)
 
 	*epoch = 0;
 	*first_offset = 0;
+	*timeline = 0;
 	if (rel == NULL)
 		return false;
 
@@ -97,6 +98,7 @@ fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset)
 		{
 			*epoch = e;
 			*first_offset = fl_config_int(tuple, FL_EPOCH_FIRST_OFFSET, RelationGetDescr(rel), true);
+			*timeline = fl_config_int(tuple, FL_EPOCH_TIMELINE, RelationGetDescr(rel), true);
 		}
 		found = true;
 	}
@@ -106,14 +108,17 @@ fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset)
 }
 
 void
-fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset)
+fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 timeline)
 {
-	Oid			types[4] = {REGCLASSOID, INT4OID, INT4OID, INT8OID};
-	Datum		values[4] = {ObjectIdGetDatum(stream), Int32GetDatum(shard), Int32GetDatum(epoch), Int64GetDatum(first_offset)};
+	Oid			types[5] = {REGCLASSOID, INT4OID, INT4OID, INT8OID, INT8OID};
+	Datum		values[5] = {
+		ObjectIdGetDatum(stream), Int32GetDatum(shard), Int32GetDatum(epoch), Int64GetDatum(first_offset),
+		Int64GetDatum(timeline)
+	};
 
 	if (fl_stream_lookup(stream) == NULL)
 		return;
-	(void) fl_config_execute("INSERT INTO fleetlog.epoch_config (stream, shard, epoch, first_offset) VALUES ($1, $2, $3, $4)"
-							 " ON CONFLICT (stream, shard, epoch) DO NOTHING",
-							 4, types, values, NULL);
+	(void) fl_config_execute("INSERT INTO fleetlog.epoch_config (stream, shard, epoch, first_offset, timeline)"
+							 " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (stream, shard, epoch) DO NOTHING",
+							 5, types, values, NULL);
 }
