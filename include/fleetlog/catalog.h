@@ -112,9 +112,12 @@ extern bool fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row);
  */
 extern void fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail);
 
-/* Leader epochs of a shard: the last one and where it begins; false: none yet. */
-extern bool fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset);
-extern void fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset);
+/*
+ * Leader epochs of a shard: the last one, where it begins, and the WAL timeline
+ * of its first write; false: none yet.
+ */
+extern bool fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset, int64 *timeline);
+extern void fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 timeline);
 
 /* ---- Segments --------------------------------------------------------------- */
 

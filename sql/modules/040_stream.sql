@@ -48,9 +48,10 @@ CREATE TABLE fleetlog.epoch_config (
 	shard int NOT NULL CHECK (shard >= 0),
 	epoch int NOT NULL CHECK (epoch >= 0),
 	first_offset bigint NOT NULL CHECK (first_offset >= 0),
+	timeline bigint NOT NULL,
 	PRIMARY KEY (stream, shard, epoch)
 );
-COMMENT ON TABLE fleetlog.epoch_config IS 'leader epochs of each shard and the offset at which each begins';
+COMMENT ON TABLE fleetlog.epoch_config IS 'leader epochs of each shard, the offset at which each begins and the WAL timeline it was raised on';
 
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.stream_config', '');
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.shard_config', '');

@@ -295,16 +295,30 @@ enter_leaf(FlShard *shard)
 	table_close(rel, NoLock);
 }
 
-/* Epoch for batches of this server's life: the last one that was listed. */
+/*
+ * Leader epoch of batches written from now on: a counter of our own, raised at
+ * the first write to the shard after the WAL timeline has changed (promotion,
+ * point-in-time recovery, upgrade), so that a position of the lost history can
+ * be told from one of this history.
+ */
 static int32
 current_epoch(FlShard *shard)
 {
-	int32		epoch = 0;
-	int64		first;
+	int64		here = (int64) FL_CURRENT_TLI();
+	int32		epoch;
+	int64		first,
+				timeline;
 
-	if (fl_epoch_last(shard->key.stream, shard->key.shard, &epoch, &first))
+	if (fl_stream_lookup(shard->key.stream) == NULL)
+		return 0;				/* standalone, or a dump that is being restored */
+	if (!fl_epoch_last(shard->key.stream, shard->key.shard, &epoch, &first, &timeline))
+		epoch = 0;
+	else if (timeline == here)
 		return epoch;
-	return 0;
+	else
+		epoch++;
+	fl_epoch_add(shard->key.stream, shard->key.shard, epoch, shard->next_offset, here);
+	return epoch;
 }
 
 static void
