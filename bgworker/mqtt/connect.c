@@ -156,14 +156,20 @@ set_who(FlMqttConn *conn, const FlMqttConnect *connect)
 
 /* ---- CONNACK and what follows from it ---- */
 
-static Size
+/*
+ * What is announced must be kept to the byte (case O22), so a packet that is
+ * not too large must not make a record that is.
+ */
+static uint32
 packet_limit(const FlTenant *tenant)
 {
-	Size		limit = (Size) fl_mqtt_max_packet_bytes;
+	int64		limit = fl_mqtt_max_packet_bytes;
+	int64		record = (int64) fl_max_record_kb * 1024;
 
-	if (tenant != NULL && tenant->max_packet_bytes > 0 && (Size) tenant->max_packet_bytes < limit)
-		limit = (Size) tenant->max_packet_bytes;
-	return limit;
+	limit = Min(limit, record > 2 * FL_MQTT_RECORD_SLACK ? record - FL_MQTT_RECORD_SLACK : record / 2);
+	if (tenant != NULL && tenant->max_packet_bytes > 0)
+		limit = Min(limit, tenant->max_packet_bytes);
+	return (uint32) limit;
 }
 
 static uint16
@@ -192,12 +198,12 @@ choose_keep_alive(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *p
 }
 
 static void
-announce(FlMqttConn *conn, FlMqttProps *props, const FlTenant *tenant)
+announce(FlMqttConn *conn, FlMqttProps *props)
 {
 	fl_mqtt_props_set_int(props, FL_MQTT_P_RECEIVE_MAXIMUM, conn->max_unacked);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_QOS, 1);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, 0);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, (uint32) packet_limit(tenant));
+	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, conn->max_in_packet);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, 0);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_WILDCARD_AVAILABLE, 1);
@@ -217,6 +223,7 @@ open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	connack.code = FL_MQTT_RC_SUCCESS;
 	fl_mqtt_props_init(&connack.props);
 	conn->max_unacked = inflight_limit(tenant);
+	conn->max_in_packet = packet_limit(tenant);
 	choose_keep_alive(conn, connect, &connack.props);
 	if (conn->version == FL_MQTT_5_0)
 	{
@@ -224,7 +231,7 @@ open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 													   PG_UINT16_MAX);
 		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE,
 											 PG_UINT32_MAX);
-		announce(conn, &connack.props, tenant);
+		announce(conn, &connack.props);
 		if (pending->assigned)
 		{
 			Size		len;

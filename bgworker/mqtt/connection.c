@@ -293,6 +293,8 @@ on_accept(FlNetConn *net)
 	conn->state = FL_MQTT_STATE_NEW;
 	conn->id = fl_registry_next_id();
 	conn->max_packet = PG_UINT32_MAX;
+	/* Before login nobody may make us hold much (case O66). */
+	conn->max_in_packet = Min(fl_mqtt_max_packet_bytes, FL_MQTT_MAX_CONNECT);
 	conn->receive_max = PG_UINT16_MAX;
 	entry = FlMqttConnTable_insert(door->conns, conn->id, &found);
 	entry->conn = conn;
@@ -301,22 +303,16 @@ on_accept(FlNetConn *net)
 	FL_COUNT(FL_C_CONNECTIONS, 1);
 }
 
-static Size
-max_packet(const FlMqttConn *conn)
-{
-	Size		max = (Size) fl_mqtt_max_packet_bytes;
-
-	return conn->state == FL_MQTT_STATE_NEW ? Min(max, FL_MQTT_MAX_CONNECT) : max;
-}
-
 /*
- * A CONNECT that is wrong in itself is answered in its version, if that could
- * be made out; anything else before a CONNECT is not answered at all.
+ * A CONNECT that breaks a rule is answered in its version.  One that is
+ * malformed is not, because nothing it says can be relied on (MQTT-3.1.4-1
+ * leaves the answer to us), nor is anything else before a CONNECT.
  */
 static void
 refuse_frame(FlMqttConn *conn, const FlMqttFault *fault)
 {
-	if (conn->state == FL_MQTT_STATE_NEW && conn->door->packet.type == FL_MQTT_CONNECT)
+	if (conn->state == FL_MQTT_STATE_NEW && conn->door->packet.type == FL_MQTT_CONNECT &&
+		fault->reason != FL_MQTT_RC_MALFORMED_PACKET)
 		conn->version = (uint8) conn->door->packet.u.connect.version;
 	protocol_error(conn, fault);
 }
@@ -342,7 +338,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 		packet->type = FL_MQTT_PINGREQ;
 		packet->u.connect.version = FL_MQTT_UNKNOWN;
 		result = fl_mqtt_frame_next(data + used, len - used, version, FL_MQTT_FROM_CLIENT,
-									max_packet(conn), &frame, &fault);
+									conn->max_in_packet, &frame, &fault);
 		if (result == FL_INCOMPLETE)
 			break;
 		if (result == FL_OK)

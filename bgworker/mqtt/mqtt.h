@@ -40,6 +40,7 @@
 /* ---- limits that are no settings ---- */
 
 #define FL_MQTT_MAX_CONNECT		131072	/* bytes of a CONNECT, before login */
+#define FL_MQTT_RECORD_SLACK	2048	/* what headers of ours may add to a record */
 #define FL_MQTT_MAX_CLIENT_ID	1024	/* bytes of a client identifier */
 #define FL_MQTT_PENDING_SOFT	(64 * 1024) /* unsent bytes at which QoS 1 waits */
 #define FL_MQTT_TAKEOVER_MS		10000	/* for the other connection to go */
@@ -200,6 +201,7 @@ struct FlMqttConn
 	dlist_node	wait_node;		/* in door->full or door->taking_over */
 	uint64		published;		/* PUBLISH received */
 	uint32		max_packet;		/* the client's maximum packet size */
+	uint32		max_in_packet;	/* ours, as announced */
 	uint16		receive_max;	/* the client's receive maximum */
 	uint16		keep_alive_s;	/* in force, 0 = none */
 	uint16		unacked;		/* QoS 1 PUBLISH of the client not yet acknowledged */
