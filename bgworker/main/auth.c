@@ -34,6 +34,7 @@
 
 #include "../../src/catalog/auth_internal.h"
 #include "../../src/catalog/scram.h"
+#include "fleetlog/compat.h"
 #include "fleetlog/worker.h"
 
 PGDLLEXPORT void fl_main_auth(Datum arg);
@@ -56,7 +57,7 @@ make_dummy_verifier(void)
 
 	if (!pg_strong_random(secret, sizeof(secret)))
 		elog(ERROR, "could not generate a random password");
-	len = pg_b64_encode((char *) secret, sizeof(secret), text_form, sizeof(text_form) - 1);
+	len = FL_B64_ENCODE(secret, sizeof(secret), text_form, sizeof(text_form) - 1);
 	if (len < 0)
 		elog(ERROR, "could not encode a random password");
 	text_form[len] = '\0';

@@ -114,4 +114,18 @@ typedef RelFileNode FlRelFile;
 #define FL_TABLESPACE_ACLCHECK(oid, role, mode) pg_tablespace_aclcheck((oid), (role), (mode))
 #endif
 
+/* ALTER COLUMN ... SET EXPRESSION came with 17. */
+#if PG_VERSION_NUM >= 170000
+#define FL_CASE_AT_SET_EXPRESSION	case AT_SetExpression:
+#else
+#define FL_CASE_AT_SET_EXPRESSION
+#endif
+
+/* Bytes to encode are uint8 since 18. */
+#if PG_VERSION_NUM >= 180000
+#define FL_B64_ENCODE(src, len, dst, dst_len)	pg_b64_encode((src), (len), (dst), (dst_len))
+#else
+#define FL_B64_ENCODE(src, len, dst, dst_len)	pg_b64_encode((const char *) (src), (len), (dst), (dst_len))
+#endif
+
 #endif							/* FLEETLOG_COMPAT_H */

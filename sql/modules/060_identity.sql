@@ -510,6 +510,12 @@ $$;
 COMMENT ON FUNCTION fleetlog.can(text, text, text) IS
 	'may this client publish to the topic, or subscribe to the filter, and why; an empty client is an anonymous one';
 
+CREATE FUNCTION fleetlog.disconnect(client_id text) RETURNS int
+	AS 'MODULE_PATHNAME', 'fl_sql_disconnect' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.disconnect(text) IS
+	'close the MQTT connections with this client id, for instance of a device that must connect anew; returns how many';
+
+REVOKE ALL ON FUNCTION fleetlog.disconnect(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._identity_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._audit(text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;

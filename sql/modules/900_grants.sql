@@ -22,6 +22,7 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog.allow(text, text, text),
 	fleetlog.disallow(text, text, text),
 	fleetlog.can(text, text, text),
+	fleetlog.disconnect(text),
 	fleetlog.quickstart(text)
 	TO fleetlog_admin;
 

@@ -18,6 +18,8 @@
 #include "utils/builtins.h"
 
 #include "catalog_internal.h"
+#include "fleetlog/compat.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/topic.h"
 #include "scram.h"
 
@@ -27,6 +29,7 @@ PG_FUNCTION_INFO_V1(fl_sql_policy_problem);
 PG_FUNCTION_INFO_V1(fl_sql_random_password);
 PG_FUNCTION_INFO_V1(fl_sql_password_verifier);
 PG_FUNCTION_INFO_V1(fl_sql_acl);
+PG_FUNCTION_INFO_V1(fl_sql_disconnect);
 
 #define RANDOM_PASSWORD_BYTES	18	/* 144 bits, 24 characters */
 
@@ -95,7 +98,7 @@ fl_sql_random_password(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a random password")));
-	len = pg_b64_encode((char *) bytes, sizeof(bytes), text_form, sizeof(text_form) - 1);
+	len = FL_B64_ENCODE(bytes, sizeof(bytes), text_form, sizeof(text_form) - 1);
 	if (len < 0)
 		elog(ERROR, "could not encode a random password");
 	text_form[len] = '\0';
@@ -177,4 +180,14 @@ fl_sql_acl(PG_FUNCTION_ARGS)
 		values[0] = BoolGetDatum(fl_acl_check(&id, action, VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic), &why));
 	values[1] = CStringGetTextDatum(why);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+#define REASON_ADMINISTRATIVE_ACTION	0x98	/* MQTT 5, 3.14.2.1 */
+
+/* How many connections were told to go: clients of several tenants may share a client id. */
+Datum
+fl_sql_disconnect(PG_FUNCTION_ARGS)
+{
+	fl_require_preload();
+	PG_RETURN_INT32(fl_registry_evict_client(text_to_cstring(PG_GETARG_TEXT_PP(0)), REASON_ADMINISTRATIVE_ACTION));
 }

@@ -251,6 +251,7 @@ check_alter_command(Oid relid, LogPart part, Oid stream, AlterTableCmd *cmd)
 		case AT_SetIdentity:
 		case AT_DropIdentity:
 		case AT_DropExpression:
+		FL_CASE_AT_SET_EXPRESSION
 		case AT_SetNotNull:
 		case AT_DropNotNull:
 		case AT_SetStorage:
