@@ -25,6 +25,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -141,12 +142,17 @@ read_stream(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 	Form_pg_class form;
 	FlStreamInfo *s;
 
-	/* A row can outlive its table while a dump is restored by hand. */
+	/* A row outlives its table when that is dropped while the library is not loaded. */
 	if (!HeapTupleIsValid(class_tuple))
 		return;
+	form = (Form_pg_class) GETSTRUCT(class_tuple);
+	if (form->relkind != RELKIND_PARTITIONED_TABLE)
+	{
+		ReleaseSysCache(class_tuple);
+		return;
+	}
 	cat->streams = grow(cat->streams, cat->nstreams, sizeof(FlStreamInfo));
 	s = &cat->streams[cat->nstreams++];
-	form = (Form_pg_class) GETSTRUCT(class_tuple);
 	s->relid = relid;
 	s->owner = form->relowner;
 	s->name = pstrdup(NameStr(form->relname));
