@@ -36,8 +36,11 @@ fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 	fl_mqtt_props_init(&connack.props);
 	if (conn->version == FL_MQTT_5_0)
 	{
-		connack.code = fl_mqtt_reason_allowed(FL_MQTT_CONNACK, (uint8) reason) ? (uint8) reason :
-			FL_MQTT_RC_PROTOCOL_ERROR;
+		connack.code = (uint8) reason;
+		if (reason == FL_MQTT_RC_SERVER_SHUTTING_DOWN)
+			connack.code = FL_MQTT_RC_SERVER_UNAVAILABLE;
+		else if (!fl_mqtt_reason_allowed(FL_MQTT_CONNACK, (uint8) reason))
+			connack.code = FL_MQTT_RC_UNSPECIFIED_ERROR;
 		send_connack(conn, &connack);
 	}
 	else if (conn->version != FL_MQTT_UNKNOWN && fl_mqtt_return_code(reason) > 0)
@@ -319,53 +322,115 @@ logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 
 /* ---- login ---- */
 
+/* The kept bytes hold the password; it has been handed over, so wipe it. */
 static void
-log_in(FlMqttConn *conn, const FlMqttConnect *connect)
+wipe_password(FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	FlIdentity *identity = &conn->pending->identity;
+	if (conn->pending != NULL && connect->password.len > 0)
+		memset((uint8 *) connect->password.data, 'x', connect->password.len);
+}
 
-	/* An empty user name says as little as none. */
-	if (connect->username.len == 0)
+/* False: too many are being checked, try again. */
+static bool
+begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlAuthStart start = fl_auth_begin(conn->door->index, conn->id,
+									  (const char *) connect->username.data, connect->username.len,
+									  (const char *) connect->password.data, connect->password.len,
+									  &conn->pending->identity);
+
+	if (start == FL_AUTH_BUSY)
+		return false;
+	wipe_password(conn, connect);
+	if (start == FL_AUTH_ACCEPTED)
+		logged_in(conn, connect);
+	else if (start == FL_AUTH_REFUSED)
+		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "malformed user name or password");
+	return true;
+}
+
+/*
+ * After a restart a whole fleet logs in and no password is known yet: most of
+ * it waits here, first come first served, for as long as a login may take.
+ */
+static void
+queue_login(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlMqttDoor *door = conn->door;
+
+	if (door->login_count >= FL_MQTT_LOGIN_QUEUE)
 	{
-		memset(identity, 0, sizeof(*identity));
-		identity->kind = FL_IDENTITY_ANONYMOUS;
-		if (fl_mqtt_allow_anonymous)
-			logged_in(conn, connect);
-		else
-			refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "no user name, and fleetlog.allow_anonymous is off");
+		refuse_login(conn, connect, FL_MQTT_RC_SERVER_BUSY, "too many logins are waiting");
 		return;
 	}
-	if (!connect->has_password)
-	{
-		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
+	conn->pending->queued = true;
+	dlist_push_tail(&door->logins, &conn->wait_node);
+	door->login_count++;
+}
+
+void
+fl_mqtt_leave_login_queue(FlMqttConn *conn)
+{
+	if (conn->pending == NULL || !conn->pending->queued)
 		return;
-	}
-	switch (fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data,
-						  connect->username.len, (const char *) connect->password.data,
-						  connect->password.len, identity))
+	conn->pending->queued = false;
+	dlist_delete(&conn->wait_node);
+	conn->wait_node.next = conn->wait_node.prev = NULL;
+	conn->door->login_count--;
+}
+
+static void
+serve_login_queue(FlMqttDoor *door)
+{
+	while (!dlist_is_empty(&door->logins))
 	{
-		case FL_AUTH_ACCEPTED:
-			logged_in(conn, connect);
-			break;
-		case FL_AUTH_QUEUED:
-			fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
-			break;
-		case FL_AUTH_BUSY:
-			refuse_login(conn, connect, FL_MQTT_RC_SERVER_BUSY, "too many logins are being checked");
-			break;
-		case FL_AUTH_REFUSED:
-			refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "malformed user name or password");
-			break;
+		FlMqttConn *conn = dlist_head_element(FlMqttConn, wait_node, &door->logins);
+		FlMqttConnect connect;
+		bool		begun;
+
+		door->current = conn;
+		decode_kept(conn, &connect);
+		fl_mqtt_leave_login_queue(conn);
+		begun = begin_login(conn, &connect);
+		if (!begun)
+		{
+			conn->pending->queued = true;
+			dlist_push_head(&door->logins, &conn->wait_node);
+			door->login_count++;
+		}
+		door->current = NULL;
+		if (!begun)
+			return;
 	}
 }
 
-/* The kept bytes hold the password; it has been handed over, so wipe it. */
 static void
-wipe_password(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect)
+log_in(FlMqttConn *conn)
 {
-	if (conn->pending == NULL || connect->password.len == 0)
-		return;
-	memset(conn->pending->bytes + (connect->password.data - frame->body), 'x', connect->password.len);
+	FlMqttConnect connect;
+	FlIdentity *identity = &conn->pending->identity;
+
+	decode_kept(conn, &connect);
+	/* An empty user name says as little as none. */
+	if (connect.username.len == 0)
+	{
+		memset(identity, 0, sizeof(*identity));
+		identity->kind = FL_IDENTITY_ANONYMOUS;
+		wipe_password(conn, &connect);
+		if (fl_mqtt_allow_anonymous)
+			logged_in(conn, &connect);
+		else
+			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "no user name, and fleetlog.allow_anonymous is off");
+	}
+	else if (!connect.has_password)
+		refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
+	else
+	{
+		fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
+		/* Nobody overtakes those who wait already. */
+		if (conn->door->login_count > 0 || !begin_login(conn, &connect))
+			queue_login(conn, &connect);
+	}
 }
 
 void
@@ -383,8 +448,7 @@ fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttC
 	}
 	fl_net_pause(&conn->net);
 	keep_connect(conn, frame);
-	log_in(conn, connect);
-	wipe_password(conn, frame, connect);
+	log_in(conn);
 }
 
 static void
@@ -421,4 +485,5 @@ fl_mqtt_take_logins(FlMqttDoor *door)
 
 	while (fl_auth_next_result(door->index, &result))
 		take_login(door, &result);
+	serve_login_queue(door);
 }

@@ -457,6 +457,7 @@ on_close(FlNetConn *net, const char *why)
 	log_end(conn, why);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_CLOSED);
 	FlMqttConnTable_delete(conn->door->conns, conn->id);
+	fl_mqtt_leave_login_queue(conn);
 	if (conn->full || conn->pending != NULL)
 	{
 		if (conn->wait_node.next != NULL)

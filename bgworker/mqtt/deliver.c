@@ -56,17 +56,19 @@ take_packet_id(FlMqttConn *conn)
 
 /* ---- sending ---- */
 
+/* What piled up in this turn may well fit the kernel's buffer: try before giving up. */
 static bool
-window_is_open(const FlMqttConn *conn)
+has_little_pending(FlMqttConn *conn)
 {
-	return conn->sub->inflight_count < conn->sub->window &&
-		fl_net_pending(&conn->net) < FL_MQTT_PENDING_SOFT;
+	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)
+		fl_net_push(&conn->net);
+	return fl_net_pending(&conn->net) < FL_MQTT_PENDING_SOFT;
 }
 
-bool
-fl_mqtt_has_window(const FlMqttConn *conn)
+static bool
+window_is_open(FlMqttConn *conn)
 {
-	return conn->sub->queue_len == 0 && window_is_open(conn);
+	return conn->sub->inflight_count < conn->sub->window && has_little_pending(conn);
 }
 
 /*
@@ -265,12 +267,10 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 {
 	FlMqttSubscriber *sub = conn->sub;
 
-	/* What piled up in this turn may well fit the kernel's buffer. */
-	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)
-		fl_net_push(&conn->net);
 	if (qos == 0)
 	{
-		if (fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024)
+		if (has_little_pending(conn) ||
+			fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024)
 			send_message(conn, *message, 0, retain, ids, id_count);
 		else
 		{
@@ -280,7 +280,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 		}
 		return FL_MQTT_SENT;
 	}
-	if (fl_mqtt_has_window(conn))
+	if (sub->queue_len == 0 && window_is_open(conn))
 	{
 		send_message(conn, *message, 1, retain, ids, id_count);
 		return FL_MQTT_SENT;

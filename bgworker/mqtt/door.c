@@ -68,6 +68,7 @@ create_door(int index)
 	door->turn = AllocSetContextCreate(context, "fleetlog turn", ALLOCSET_DEFAULT_SIZES);
 	dlist_init(&door->full);
 	dlist_init(&door->taking_over);
+	dlist_init(&door->logins);
 	dlist_init(&door->lagging);
 	fl_buf_init(&door->out, alloc, (Size) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER);
 	fl_buf_init(&door->headers, alloc, MAX_HEADERS);
@@ -204,7 +205,8 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 
 	if (door->feed_more)
 		return 0;
-	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || fl_mqtt_wills_wait())
+	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) ||
+		!dlist_is_empty(&door->logins) || fl_mqtt_wills_wait())
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	return shorter(wait, FL_MQTT_STATS_MS);
 }

@@ -43,6 +43,7 @@
 #define FL_MQTT_RECORD_SLACK	2048	/* what headers of ours may add to a record */
 #define FL_MQTT_MAX_CLIENT_ID	1024	/* bytes of a client identifier */
 #define FL_MQTT_PENDING_SOFT	(64 * 1024) /* unsent bytes at which QoS 1 waits */
+#define FL_MQTT_LOGIN_QUEUE		4096	/* logins that wait for the authentication worker */
 #define FL_MQTT_TAKEOVER_MS		10000	/* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
 #define FL_MQTT_STATS_MS		1000	/* counters into the registry */
@@ -107,6 +108,7 @@ typedef struct FlMqttPending
 {
 	int64		since_ms;
 	bool		assigned;		/* the client id is ours */
+	bool		queued;			/* in door->logins */
 	FlIdentity	identity;		/* valid from TAKING_OVER on */
 	Size		len;
 	uint8		bytes[FLEXIBLE_ARRAY_MEMBER];
@@ -198,7 +200,7 @@ struct FlMqttConn
 	uint64		id;
 	FlConnKey	key;			/* in the registry, when registered */
 	int64		last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
-	dlist_node	wait_node;		/* in door->full or door->taking_over */
+	dlist_node	wait_node;		/* in door->full, taking_over or logins */
 	uint64		published;		/* PUBLISH received */
 	uint32		max_packet;		/* the client's maximum packet size */
 	uint32		max_in_packet;	/* ours, as announced */
@@ -297,6 +299,8 @@ struct FlMqttDoor
 
 	dlist_head	full;			/* connections waiting for room in ingest */
 	dlist_head	taking_over;
+	dlist_head	logins;			/* those whose login could not be begun yet */
+	int			login_count;
 	dlist_head	lagging;
 
 	FlMqttFeed *feeds;
@@ -355,6 +359,8 @@ extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame,
 								   const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
 extern void fl_mqtt_take_logins(FlMqttDoor *door);
+/* The connection waits no more for its login to be begun. */
+extern void fl_mqtt_leave_login_queue(FlMqttConn *conn);
 extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 
 /* in publish.c */
@@ -403,8 +409,6 @@ extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message,
 extern void fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
-/* Room for another QoS 1 delivery right now, with nothing waiting before it. */
-extern bool fl_mqtt_has_window(const FlMqttConn *conn);
 
 /* in feed.c */
 extern void fl_mqtt_feed_init(FlMqttDoor *door);

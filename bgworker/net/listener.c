@@ -392,6 +392,20 @@ fl_net_listening(FlNetLoop *loop, char *buf, Size size)
 
 /* ---- accepting ---- */
 
+/* Accepting fails for want of descriptors or memory; tried again in the next turn. */
+static void
+complain_accept(FlNetLoop *loop, FlNetListener *listener)
+{
+	int			error = errno;
+	int64		now = fl_net_now(loop);
+
+	if (loop->last_full_log != 0 && now - loop->last_full_log < FULL_LOG_MS)
+		return;
+	loop->last_full_log = now;
+	errno = error;
+	ereport(LOG, (errmsg("fleetlog: could not accept a connection on %s: %m", listener->name)));
+}
+
 /* At the ceiling new connections are shed at once: what is established stays. */
 static void
 shed(FlNetLoop *loop, int fd)
@@ -423,7 +437,7 @@ fl_net_accept(FlNetLoop *loop, FlNetListener *listener)
 			if (errno == ECONNABORTED || errno == EINTR)
 				continue;
 			if (errno != EAGAIN && errno != EWOULDBLOCK)
-				complain(listener, errno);
+				complain_accept(loop, listener);
 			return;
 		}
 		if (loop->nconns >= loop->ceiling)

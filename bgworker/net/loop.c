@@ -234,7 +234,9 @@ fl_net_flush(FlNetLoop *loop)
 			FlNetConn  *conn = dlist_container(FlNetConn, dirty_node, dlist_pop_head_node(&dirty));
 
 			conn->flags &= ~FL_NET_DIRTY;
-			fl_net_conn_flush(conn);
+			/* One that is blocked is flushed when its socket says so. */
+			if (!(conn->flags & FL_NET_BLOCKED))
+				fl_net_conn_flush(conn);
 		}
 	}
 	while (!dlist_is_empty(&loop->graveyard))
