@@ -31,7 +31,7 @@ int			fl_ingest_ring_kb = 4096;
 int			fl_ingest_memory_kb = 16384;
 int			fl_max_connections = 20000;
 int			fl_linger_ms = 5;
-int			fl_shard_lock_timeout_ms = 1000;
+int			fl_shard_lock_timeout_ms = 6000;
 int			fl_shard_hold_timeout_ms = 5000;
 int			fl_max_xids_per_second = 1000;
 bool		fl_read_barrier_on = true;
@@ -89,7 +89,7 @@ define_writing(void)
 	DefineCustomIntVariable("fleetlog.shard_lock_timeout",
 							"How long a session waits for a shard that another one holds.",
 							"Then it fails with SQLSTATE LF106.",
-							&fl_shard_lock_timeout_ms, 1000, 1, INT_MAX,
+							&fl_shard_lock_timeout_ms, 6000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.shard_hold_timeout",
 							"How long a transaction may hold a shard before its session is ended.",
