@@ -107,6 +107,7 @@ typedef enum AuthCounter
 typedef struct AuthShared
 {
 	LWLock		lock;
+	Oid			database;		/* whose credentials the pairs are */
 	uint8		boot_key[FL_AUTH_MAC_LEN];
 	uint64		next_order;
 	uint32		clock;			/* for last_used */
@@ -289,6 +290,20 @@ remember_pair(const uint8 mac[FL_AUTH_MAC_LEN], const FlIdentity *id, uint64 nam
 
 /* ---- Front door ------------------------------------------------------------------------------ */
 
+/*
+ * The workers may come back in another database than before (a reload of
+ * fleetlog.database, or one that was dropped and made anew), where the same
+ * number is another credential.  Lock held exclusively.
+ */
+static void
+forget_other_database(void)
+{
+	if (auth->database == MyDatabaseId)
+		return;
+	auth->database = MyDatabaseId;
+	explicit_bzero(auth->pairs, sizeof(AuthPair) * (Size) auth->nsets * PAIRS_PER_SET);
+}
+
 static void
 free_request(AuthRequest *r)
 {
@@ -301,6 +316,7 @@ fl_auth_worker_start(int door)
 {
 	Assert(door >= 0 && door < FL_MAX_FRONT_DOORS);
 	LWLockAcquire(&auth->lock, LW_EXCLUSIVE);
+	forget_other_database();
 	for (int i = 0; i < FL_AUTH_REQUESTS; i++)
 	{
 		AuthRequest *r = &auth->requests[i];
@@ -510,6 +526,7 @@ fl_auth_recover(void)
 	bool		wake[FL_MAX_FRONT_DOORS] = {false};
 
 	LWLockAcquire(&auth->lock, LW_EXCLUSIVE);
+	forget_other_database();
 	for (int i = 0; i < FL_AUTH_REQUESTS; i++)
 	{
 		AuthRequest *r = &auth->requests[i];

@@ -578,8 +578,13 @@ refuse_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 {
 	if (prev_object_access != NULL)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
-	if ((access != OAT_TRUNCATE && access != OAT_DROP) || class_id != RelationRelationId || sub_id != 0 ||
-		!OidIsValid(fl_access_method_oid()))
+	if ((access != OAT_TRUNCATE && access != OAT_DROP) || class_id != RelationRelationId || sub_id != 0)
+		return;
+
+	/* DROP EXTENSION fires no triggers: whoever is logged in has no credential any more. */
+	if (access == OAT_DROP && object_id == fl_config_relid(FL_TABLE_CREDENTIAL))
+		fl_change_note_everybody();
+	if (!OidIsValid(fl_access_method_oid()))
 		return;
 	if (access == OAT_TRUNCATE)
 		check_truncate(object_id);

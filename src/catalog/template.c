@@ -17,6 +17,8 @@
 /* Levels are few; a number beyond this is a typing error. */
 #define TEMPLATE_MAX_LEVEL	128
 
+#define TEMPLATE_MAX_LEN	1024	/* bytes */
+
 static FlTemplatePart *
 add_part(FlTemplate *t, FlTemplateKind kind)
 {
@@ -75,6 +77,8 @@ fl_template_parse(const char *source, FlTemplate *out)
 	memset(out, 0, sizeof(*out));
 	if (*p == '\0')
 		return "it is empty";
+	if (strlen(p) > TEMPLATE_MAX_LEN)
+		return "it is too long";
 	while (*p != '\0')
 	{
 		size_t		plain = strcspn(p, "{}");
