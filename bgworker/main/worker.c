@@ -104,6 +104,30 @@ check_extension(void)
 		fl_worker_wake(FL_WORKER_LAUNCHER, 0);
 }
 
+/*
+ * What an administrator sets for sessions must not change what workers do: a
+ * read-only default would stop ingestion, a foreign search_path would have
+ * them call foreign functions.
+ */
+static void
+override_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_deferrable", "off"},
+		{"session_replication_role", "origin"},
+		{"jit", "off"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 void
 fl_worker_begin(FlWorkerKind kind, int index, bool connect)
 {
@@ -128,10 +152,7 @@ fl_worker_begin(FlWorkerKind kind, int index, bool connect)
 		return;
 	}
 	BackgroundWorkerInitializeConnection(fl_database, FL_WORKER_ROLE, 0);
-	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	override_settings();
 	check_extension();
 	fl_worker_own_resources();
 	fl_worker_set_state("running");

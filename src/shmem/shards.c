@@ -249,6 +249,9 @@ fl_shard_open(Oid stream, int32 shard, bool quorum)
 		SpinLockAcquire(&entry->shard.mutex);
 		entry->shard.quorum = quorum;
 		SpinLockRelease(&entry->shard.mutex);
+		/* Pairs that were to be confirmed need it no more. */
+		if (!quorum)
+			fl_worker_wake(FL_WORKER_CONFIRMER, 0);
 	}
 	return &entry->shard;
 }

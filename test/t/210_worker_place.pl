@@ -81,8 +81,25 @@ $node->append_conf('postgresql.conf', "max_worker_processes = 40\n");
 $node->restart;
 like($s->sql_error("SET fleetlog.lingre = '5ms'"), qr/invalid configuration parameter name/, 'names under fleetlog. are ours');
 
-# Without preloading, as pg_upgrade loads it.
+# The database goes by force while they are connected.
+all_run();
+$at = -s $node->logfile;
+$node->safe_psql('postgres', 'DROP DATABASE fleetlog WITH (FORCE)');
+FleetlogTest::wait_until(sub { log_since($at) =~ /fleetlog is dormant: database "fleetlog" does not exist/ }, 'the launcher to notice', 30);
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'"), '1', 'DROP DATABASE ... FORCE: dormant');
+$node->safe_psql('postgres', "CREATE DATABASE fleetlog TEMPLATE template0 ENCODING 'UTF8'");
+$s->sql('CREATE EXTENSION fleetlog');
+all_run();
+pass('made anew, they are back');
+
+# pg_upgrade starts the server in a mode in which nobody may write by himself.
 $node->stop;
+my @binary_upgrade = ('pg_ctl', '-w', '-D', $node->data_dir, '-l', $node->logfile, '-o', '-b');
+system_or_bail(@binary_upgrade, 'start');
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'"), '0', 'no worker during pg_upgrade');
+system_or_bail('pg_ctl', '-w', '-D', $node->data_dir, '-m', 'fast', 'stop');
+
+# Without preloading, as pg_upgrade loads it.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $node->start;
 $s->sql("LOAD 'fleetlog'");

@@ -71,6 +71,20 @@ is(tails('local'), join('|', ($tail + 2) x 3), 'paused: for everybody');
 $s->sql('SELECT fleetlog.resume()');
 running();
 
+# A clock that is set forward and back: append times never step back.
+$s->sql("SELECT fleetlog.create_stream('clock')");
+for my $offset (0, 3600_000, -3600_000)
+{
+    $s->set_conf('fleetlog.clock_offset' => $offset);
+    $s->wait_for("SELECT setting FROM pg_settings WHERE name = 'fleetlog.clock_offset'", $offset);
+    append('clock') for 1 .. 2;
+}
+is($s->sql("SELECT count(*) FROM (SELECT ts - lag(ts) OVER (ORDER BY log_offset) AS step FROM clock) t WHERE step < interval '0'"), '0',
+    'the clock goes forward and back, append times only forward');
+is($s->sql("SELECT count(*) FROM clock WHERE ts > now() + interval '50 min'"), '4', 'and those after the step forward stay there');
+$s->set_conf();
+$s->sql("SELECT fleetlog.drop_stream('clock')");
+
 # Many shards in one transaction, and the limit of the map.
 $s->sql("SELECT fleetlog.create_stream('wide', shards => 30)");
 $s->sql("SELECT count(fleetlog.append('wide', NULL, 'x', shard => n)) FROM generate_series(0, 29) n");
