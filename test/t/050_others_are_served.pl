@@ -11,6 +11,8 @@ SELECT fleetlog.create_stream('held'), fleetlog.create_stream('telemetry');
 SELECT fleetlog.create_tenant('acme', 'acme/');
 SELECT fleetlog.create_device('d1', 'acme', password => 'pw-d1'), fleetlog.create_device('d2', 'acme', password => 'pw-d2');
 SELECT fleetlog.mount('acme/d1/', 'held'), fleetlog.mount('acme/d2/', 'telemetry');
+CREATE ROLE application;
+GRANT INSERT ON held TO application;
 SQL
 my $on_held = $s->device('d1');
 my $other = $s->device('d2');
@@ -27,14 +29,14 @@ sub served
 
 # An idle transaction that has publish()ed: nothing is held, since publish() writes at commit.
 my $session = $s->session;
-$session->query("BEGIN; SELECT fleetlog.publish('acme/d1/sql', 'from sql')");
+$session->query("SET ROLE application; BEGIN; SELECT fleetlog.publish('acme/d1/sql', 'from sql')");
 is($session->error, '', 'publish() in a transaction');
 served('idle after publish(), same stream', $on_held, 'acme/d1/t');
 served('idle after publish(), other stream', $other, 'acme/d2/t');
 is($s->sql("SELECT count(*) FROM held WHERE fleetlog.text(payload) = 'from sql'"), '0', 'publish() writes nothing before commit');
 $session->query('COMMIT');
 is($session->error, '', 'it commits');
-is($s->sql("SELECT count(*) FROM held WHERE fleetlog.text(payload) = 'from sql' AND device IS NULL AND headers ->> 'fl.role' = current_user"),
+is($s->sql("SELECT count(*) FROM held WHERE fleetlog.text(payload) = 'from sql' AND device IS NULL AND headers ->> 'fl.role' = 'application'"),
     '1', 'publish() wrote at commit, as a role and no device');
 
 # One that holds the shard by append(): ended by shard_hold_timeout; others go on meanwhile.

@@ -5,7 +5,7 @@ use Test::More;
 use FleetlogTest;
 
 my $s = FleetlogTest->new('utf8', conf => "fleetlog.allow_anonymous = on\n");
-$s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.mount('', 'telemetry')");
+$s->sql("SELECT fleetlog.create_stream('telemetry'); SELECT fleetlog.mount('', 'telemetry')");
 
 sub anonymous
 {

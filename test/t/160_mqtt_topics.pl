@@ -147,10 +147,11 @@ is(($local->messages(1))[0]{qos}, 0, 'QoS is the lower of both');
 # Order of one publisher's messages on one topic, a thousand of them.
 my $ordered = client();
 $ordered->subscribe([ [ 'plant/a/order', 1 ] ]);
-$p->publish('plant/a/order', $_, qos => $_ % 2) for 1 .. 1000;
+# Every other one waits for its PUBACK, since more may not be under way than the receive maximum says.
+$_ % 2 ? $p->publish_acked('plant/a/order', $_) : $p->publish('plant/a/order', $_) for 1 .. 1000;
 my @numbers = map { $_->{payload} } $ordered->messages(1000, 60);
 is(join(' ', grep { $_ % 2 } @numbers), join(' ', grep { $_ % 2 } 1 .. 1000), 'QoS 1 messages are whole and in order');
-is(join(' ', @numbers), join(' ', sort { $a <=> $b } @numbers), 'and so are all together');
+is(join(' ', grep { $_ % 2 == 0 } @numbers), join(' ', grep { $_ % 2 == 0 } 1 .. 1000), 'and so are those of QoS 0 (MQTT-4.6.0-6 orders each QoS)');
 is($s->sql("SELECT count(DISTINCT shard) FROM \"inner\" WHERE key = 'plant/a/order'"), '1', 'one topic lies in one shard');
 is($s->sql("SELECT string_agg(fleetlog.text(payload), ' ' ORDER BY log_offset) FROM \"inner\" WHERE key = 'plant/a/order'"), join(' ', 1 .. 1000), 'in the order sent');
 is($s->density_faults . $s->density_faults('"inner"'), '', 'offsets dense, time in order');

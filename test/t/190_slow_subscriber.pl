@@ -25,7 +25,7 @@ sub memory
     return PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^RssAnon:\s+(\d+) kB/m ? $1 : 0;
 }
 
-# A window of 50 unacknowledged PUBLISH; the quick subscriber is read on the way, the stalled ones are not.
+# A window of 15 unacknowledged PUBLISH; the quick subscriber is read on the way, the stalled ones are not.
 sub publish_all
 {
     my ($from, $to) = @_;
@@ -35,7 +35,7 @@ sub publish_all
 
     while ($acked < $to - $from + 1)
     {
-        while ($open < 50 && $next <= $to) { $publisher->publish('acme/d1/t', "$next $pad", qos => 1); $open++; $next++; }
+        while ($open < 15 && $next <= $to) { $publisher->publish('acme/d1/t', "$next $pad", qos => 1); $open++; $next++; }
         my $p = $publisher->read_packet(30);
         die 'no PUBACK' unless ref $p;
         if ($p->{name} eq 'PUBACK') { $open--; $acked++; $longest = time - $last if time - $last > $longest; $last = time; }

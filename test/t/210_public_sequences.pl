@@ -13,7 +13,7 @@ my $data = "$shared/data/mqtt-sequences";
 plan skip_all => "no $tool" unless -r $tool && -d $data;
 
 my $s = FleetlogTest->new('sequences', conf => "fleetlog.allow_anonymous = on\nfleetlog.workers = 1\n");
-$s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.mount('', 'telemetry')");
+$s->sql("SELECT fleetlog.create_stream('telemetry'); SELECT fleetlog.mount('', 'telemetry')");
 my $postmaster = $s->sql('SELECT pg_postmaster_start_time()');
 my ($out, $err) = ('', '');
 IPC::Run::run([ 'python3', $tool, '--port', $s->port, '--show', '400', $data ], '>', \$out, '2>', \$err, IPC::Run::timeout(1200));

@@ -24,6 +24,8 @@ for my $kind (qw(appender flusher confirmer keeper auth front_door launcher))
         my $pid = $s->sql("SELECT min(pid) FROM fleetlog.stat_worker WHERE kind = '$kind' AND pid IS NOT NULL");
         $s->sql("SELECT $how($pid)");
         $load->pump(0.5);
+        $s->wait_for("SELECT count(*) = 8 AND bool_and(pid <> $pid) FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind")
+          if $how eq 'pg_terminate_backend';
         $s->wait_for("SELECT count(*) = 8 FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind");
         $load->cut_off;
         $s->wait_for_mqtt;

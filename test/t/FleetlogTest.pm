@@ -122,10 +122,15 @@ sub start_sql
 {
     my ($self, $sql) = @_;
     my %h = (out => '', err => '');
-    $h{in} = $sql . "\n";
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/background.sql';
+
+    # A file, because text for standard input would be fed only while the test waits.
+    open my $f, '>', $file or confess("$file: $!");
+    print $f "$sql\n";
+    close $f;
     $h{run} = IPC::Run::start(
-        [ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $self->node->connstr('fleetlog') ],
-        '<', \$h{in}, '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout($TIMEOUT));
+        [ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $self->node->connstr('fleetlog'), '-f', $file ],
+        '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout($TIMEOUT));
     return \%h;
 }
 
