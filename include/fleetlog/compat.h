@@ -128,4 +128,11 @@ typedef RelFileNode FlRelFile;
 #define FL_B64_ENCODE(src, len, dst, dst_len)	pg_b64_encode((const char *) (src), (len), (dst), (dst_len))
 #endif
 
+/* The number of our PGPROC is a variable of its own since 17. */
+#if PG_VERSION_NUM >= 170000
+#define FL_MY_PROC_NUMBER			MyProcNumber
+#else
+#define FL_MY_PROC_NUMBER			(MyProc->pgprocno)
+#endif
+
 #endif							/* FLEETLOG_COMPAT_H */

@@ -24,6 +24,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
@@ -117,7 +118,7 @@ claim_slot(FlWorkerSlot *slot, FlWorkerKind kind, int index, int number)
 		slot->started = GetCurrentTimestamp();
 		slot->stop_point[0] = '\0';
 		strlcpy(slot->state, "starting", sizeof(slot->state));
-		slot->pgprocno = MyProc->pgprocno;
+		slot->pgprocno = FL_MY_PROC_NUMBER;
 		pg_write_barrier();
 		slot->pid = MyProcPid;
 	}
@@ -218,6 +219,8 @@ stop_point_is_set(const char *name)
 void
 fl_stop_point_slow(const char *name)
 {
+	bool		reloaded = false;
+
 	if (!stop_point_is_set(name))
 		return;
 	if (fl_my_slot != NULL)
@@ -233,8 +236,12 @@ fl_stop_point_slow(const char *name)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			reloaded = true;
 		}
 	}
+	/* The loop may have more to do at a reload than to read the file. */
+	if (reloaded)
+		ConfigReloadPending = true;
 	if (fl_my_slot != NULL)
 		fl_my_slot->stop_point[0] = '\0';
 	/* We may have swallowed a wake-up that was meant for the loop. */
