@@ -24,13 +24,17 @@ CREATE TABLE fleetlog.stream_config (
 );
 COMMENT ON TABLE fleetlog.stream_config IS 'configuration of streams; written by create_stream, alter_stream and drop_stream';
 
+-- Rows of this table and of epoch_config are written by appends too, and so by the COPY of a segment during a restore,
+-- perhaps before the row of the dump arrives.  Neither may fail then, so there is no unique key: readers take the
+-- greatest values of all rows of a shard, which only ever rise.
 CREATE TABLE fleetlog.shard_config (
 	stream regclass NOT NULL,
 	shard int NOT NULL CHECK (shard >= 0),
 	head bigint NOT NULL DEFAULT 0 CHECK (head >= 0),
-	tail bigint NOT NULL DEFAULT 0 CHECK (tail >= 0),
-	PRIMARY KEY (stream, shard)
+	tail bigint NOT NULL DEFAULT 0 CHECK (tail >= 0)
 );
+CREATE INDEX shard_config_key ON fleetlog.shard_config (stream, shard);
+ALTER TABLE fleetlog.shard_config REPLICA IDENTITY FULL;
 COMMENT ON TABLE fleetlog.shard_config IS 'oldest offset of each shard, and an offset that its tail has reached at least';
 
 CREATE TABLE fleetlog.shard_map_config (
@@ -48,9 +52,10 @@ CREATE TABLE fleetlog.epoch_config (
 	shard int NOT NULL CHECK (shard >= 0),
 	epoch int NOT NULL CHECK (epoch >= 0),
 	first_offset bigint NOT NULL CHECK (first_offset >= 0),
-	timeline bigint NOT NULL,
-	PRIMARY KEY (stream, shard, epoch)
+	timeline bigint NOT NULL
 );
+CREATE INDEX epoch_config_key ON fleetlog.epoch_config (stream, shard, epoch);
+ALTER TABLE fleetlog.epoch_config REPLICA IDENTITY FULL;
 COMMENT ON TABLE fleetlog.epoch_config IS 'leader epochs of each shard, the offset at which each begins and the WAL timeline it was raised on';
 
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.stream_config', '');

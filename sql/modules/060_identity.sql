@@ -83,6 +83,7 @@ CREATE TABLE fleetlog.audit (
 	detail jsonb
 );
 CREATE INDEX audit_at ON fleetlog.audit (at);
+ALTER TABLE fleetlog.audit REPLICA IDENTITY FULL;
 COMMENT ON TABLE fleetlog.audit IS 'what was done to tenants, devices, credentials and policies, by whom';
 
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.tenant', '');

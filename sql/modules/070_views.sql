@@ -18,7 +18,7 @@ CREATE VIEW fleetlog.stream_shard AS
 	SELECT c.stream, s.shard, min(g.lower) AS first_offset, max(g.upper) AS created_up_to, count(g.segment)::int AS segments,
 		coalesce(sum(pg_catalog.pg_relation_size(g.segment)), 0)::bigint AS bytes, s.head, s.tail AS tail_at_least
 	FROM fleetlog.stream_config c
-		JOIN fleetlog.shard_config s USING (stream)
+		JOIN (SELECT stream, shard, max(head) AS head, max(tail) AS tail FROM fleetlog.shard_config GROUP BY stream, shard) s USING (stream)
 		LEFT JOIN LATERAL fleetlog._segments(c.stream) g ON g.shard = s.shard
 	GROUP BY c.stream, s.shard, s.head, s.tail;
 COMMENT ON VIEW fleetlog.stream_shard IS

@@ -7,7 +7,8 @@
  * A tail that anyone was told must never be given out again (L3).  While a
  * segment exists its file knows the tail; the row here is a floor, raised at
  * the moments when a file stops knowing: when the next segment is begun and
- * when a segment is dropped.  Values only rise.
+ * when a segment is dropped.  Values only rise, and a shard may have several
+ * rows after a restore (sql/modules/040_stream.sql says why): the greatest counts.
  *
  * Rows are written through SQL as the owner of the extension: appenders and
  * ordinary users have no right on the table and need none.
@@ -38,21 +39,22 @@ fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
 	ScanKeyData keys[2];
 	SysScanDesc scan;
 	HeapTuple	tuple;
+	bool		found = false;
 
 	row->head = row->tail = 0;
 	if (rel == NULL)
 		return false;
 	shard_keys(keys, stream, shard);
 	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_SHARD), true, NULL, 2, keys);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		row->head = fl_config_int(tuple, FL_SHARD_HEAD, RelationGetDescr(rel), true);
-		row->tail = fl_config_int(tuple, FL_SHARD_TAIL, RelationGetDescr(rel), true);
+		row->head = Max(row->head, fl_config_int(tuple, FL_SHARD_HEAD, RelationGetDescr(rel), true));
+		row->tail = Max(row->tail, fl_config_int(tuple, FL_SHARD_TAIL, RelationGetDescr(rel), true));
+		found = true;
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
-	return HeapTupleIsValid(tuple);
+	return found;
 }
 
 void
@@ -64,9 +66,11 @@ fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail)
 	/* A stream that is being restored gets its rows from the dump. */
 	if (fl_stream_lookup(stream) == NULL)
 		return;
-	(void) fl_config_execute("INSERT INTO fleetlog.shard_config AS s (stream, shard, head, tail) VALUES ($1, $2, $3, $4)"
-							 " ON CONFLICT (stream, shard) DO UPDATE"
-							 " SET head = greatest(s.head, excluded.head), tail = greatest(s.tail, excluded.tail)",
+	(void) fl_config_execute("WITH raised AS (UPDATE fleetlog.shard_config"
+							 " SET head = greatest(head, $3), tail = greatest(tail, $4)"
+							 " WHERE stream = $1 AND shard = $2 AND (head < $3 OR tail < $4))"
+							 " INSERT INTO fleetlog.shard_config (stream, shard, head, tail) SELECT $1, $2, $3, $4"
+							 " WHERE NOT EXISTS (SELECT FROM fleetlog.shard_config WHERE stream = $1 AND shard = $2)",
 							 4, types, values, NULL);
 }
 
@@ -119,6 +123,7 @@ fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 tim
 	if (fl_stream_lookup(stream) == NULL)
 		return;
 	(void) fl_config_execute("INSERT INTO fleetlog.epoch_config (stream, shard, epoch, first_offset, timeline)"
-							 " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (stream, shard, epoch) DO NOTHING",
+							 " SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS"
+							 " (SELECT FROM fleetlog.epoch_config WHERE stream = $1 AND shard = $2 AND epoch = $3)",
 							 5, types, values, NULL);
 }

@@ -340,7 +340,8 @@ add_shards(Oid stream, int32 from, int32 to, bool quorum)
 	SetUserIdAndSecContext(save_user, save_context);
 
 	fl_config_execute("INSERT INTO fleetlog.shard_config (stream, shard)"
-					  " SELECT $1, i FROM generate_series(0, $2 - 1) i ON CONFLICT DO NOTHING", 2, types, values, NULL);
+					  " SELECT $1, i FROM generate_series(0, $2 - 1) i WHERE NOT EXISTS"
+					  " (SELECT FROM fleetlog.shard_config s WHERE s.stream = $1 AND s.shard = i)", 2, types, values, NULL);
 	fl_config_execute("INSERT INTO fleetlog.shard_map_config (stream, generation, shards, tails)"
 					  " SELECT $1, coalesce(max(generation), 0) + 1, $2, $3 FROM fleetlog.shard_map_config WHERE stream = $1",
 					  3, types, values, NULL);
