@@ -62,6 +62,8 @@ cmp_ok($s->sql("SELECT sum(batches) FROM fleetlog.stat_worker WHERE kind = 'fron
 $s->set_conf('fleetlog.disk_reserve' => '2000TB');
 $s->wait_for('SELECT disk_reserve_reached FROM fleetlog.stat_server');
 is($device->publish_acked('acme/d1/disk', 'x'), 0x97, 'disk reserve reached: refused with quota exceeded');
+like($s->sql_error("SELECT fleetlog.append('telemetry', 'k', 'x')"), qr/53100.*HINT:.*disk_reserve/s, 'SQL is refused too, with a hint');
+like($s->sql_error("SELECT fleetlog.publish('acme/d1/disk', 'x')"), qr/53100/, 'so is publish()');
 $s->set_conf();
 $s->wait_for('SELECT NOT disk_reserve_reached FROM fleetlog.stat_server');
 is($device->publish_acked('acme/d1/disk', 'y'), 0, 'with space again it is taken');
