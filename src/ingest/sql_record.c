@@ -22,6 +22,7 @@
 
 #include "fleetlog/headers.h"
 #include "fleetlog/murmur2.h"
+#include "fleetlog/guest.h"
 #include "fleetlog/settings.h"
 #include "sql_record.h"
 
@@ -174,6 +175,12 @@ fl_sql_check_size(const FlStreamInfo *info, size_t bytes)
 	size_t		limit = info->max_record_bytes > 0 ? (size_t) info->max_record_bytes :
 		(size_t) fl_max_record_kb * 1024;
 
+	/* What devices are refused, SQL is refused too: the reserve is for the server itself. */
+	if (fl_disk_reserve_reached())
+		ereport(ERROR,
+				(errcode(fl_error_sqlstate(FL_ERR_DISK_RESERVE)),
+				 errmsg("record is refused: %s", fl_error_info(FL_ERR_DISK_RESERVE)->text),
+				 errhint("Free space on the volume of the data directory or of pg_wal, or lower fleetlog.disk_reserve.")));
 	if (bytes > limit)
 		ereport(ERROR,
 				(errcode(fl_error_sqlstate(FL_ERR_RECORD_TOO_LARGE)),
