@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -154,6 +155,15 @@ find_target(Relation rel, const FlRow *row, Target *t)
 	if (!fl_leaf_lookup(RelationGetRelid(rel), &leaf))
 		elog(ERROR, "\"%s\" is not a segment", RelationGetRelationName(rel));
 	check_bounds(rel, &leaf, row);
+	if (leaf.shard < 0)
+	{
+		/*
+		 * Outside a stream only its first row says which shard it holds: one
+		 * writer at a time, whatever shard he names.
+		 */
+		LockRelationOid(RelationGetRelid(rel), ShareUpdateExclusiveLock);
+		check_meta(rel, row->shard);
+	}
 	stream = OidIsValid(leaf.stream) ? leaf.stream : RelationGetRelid(rel);
 	info = fl_stream_lookup(stream);
 	t->codec = info ? info->codec : FL_CODEC_LZ4;

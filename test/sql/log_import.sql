@@ -40,5 +40,7 @@ SELECT bool_and(log_offset = expected) AS dense FROM (SELECT log_offset, row_num
 CREATE TABLE li_alone (LIKE li) USING fleetlog_log;
 INSERT INTO li_alone SELECT * FROM li WHERE shard = 1 ORDER BY log_offset;
 SELECT count(*), min(log_offset), max(log_offset) FROM li_alone;
+-- ... and holds to it.
+INSERT INTO li_alone SELECT * FROM li WHERE shard = 0 ORDER BY log_offset;
 DROP TABLE li_alone;
 SELECT fleetlog.drop_stream('li');
