@@ -20,10 +20,12 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/log_tail.h"
@@ -33,6 +35,7 @@
 
 #define TURN_MS			1000
 #define FREEZE_MS		30000
+#define MIN_GAP_MS		50		/* writers ask at each batch while their leaf is more than half full */
 #define RATE_WINDOW_MS	10000	/* shortest time over which a rate is measured */
 #define LOCK_TIMEOUT	"500ms"
 
@@ -46,6 +49,7 @@ typedef struct FlShardRate
 } FlShardRate;
 
 static HTAB *rates = NULL;
+static uint64 segments_made = 0;
 static MemoryContext turn_context;
 
 PGDLLEXPORT void fl_main_keeper(Datum arg);
@@ -159,6 +163,7 @@ create_next(const FlStreamInfo *stream, FlShard *shard, int64 lower, double rate
 	}
 	width = fl_segment_width(stream, rate, bytes, in_shard, in_stream);
 	fl_segment_create(stream->relid, shard->key.shard, lower, lower + width);
+	segments_made++;
 }
 
 /*
@@ -288,6 +293,22 @@ each_stream(void (*work) (Oid))
 	}
 }
 
+/*
+ * Until the next turn is due or a writer asks, but never so often that looking
+ * at all streams costs more than the writing.  After a segment was made the
+ * next question is answered at once: a narrow one may be full in no time.
+ */
+static void
+rest(void)
+{
+	static uint64 seen = 0;
+
+	if (segments_made == seen)
+		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, MIN_GAP_MS, PG_WAIT_EXTENSION);
+	seen = segments_made;
+	fl_worker_wait(TURN_MS);
+}
+
 static void
 leave_without_extension(void)
 {
@@ -323,7 +344,7 @@ fl_main_keeper(Datum arg)
 			last_freeze = GetCurrentTimestamp();
 		}
 		pgstat_report_stat(false);
-		fl_worker_wait(TURN_MS);
+		rest();
 	}
 	proc_exit(0);
 }
