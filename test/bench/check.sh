@@ -1,0 +1,49 @@
+#!/bin/sh
+# check.sh BUILD: fl_load against fl_null for a moment each.  Both count, and the counts must agree: what the tool says
+# was acknowledged is what the server says it read, at every QoS, version, pacing and number of processes.
+set -eu
+build=${1:-build}
+work=$(mktemp -d)
+server=
+trap 'if [ -n "$server" ]; then kill "$server" 2>/dev/null || :; fi; rm -rf "$work"' EXIT
+
+failed=0
+check()
+{
+    name=$1; want=$2; shift 2
+    port=$((21000 + $$ % 9000))
+    "$build/fl_null" -p "$port" >"$work/null" &
+    server=$!
+    turn=0
+    until "$build/fl_load" -p "$port" --json "$@" >"$work/json" 2>"$work/errors"; do
+        # The server may not listen yet; anything else stays wrong.
+        turn=$((turn + 1))
+        [ "$turn" -lt 5 ] && grep -q 'Connection refused' "$work/errors" || break
+        sleep 0.2
+    done
+    kill "$server"; wait "$server" || :
+    server=
+    acked=$(sed -n 's/.*"acked":\([0-9]*\).*/\1/p' "$work/json")
+    read=$(sed -n 's/.*publishes \([0-9]*\) .*/\1/p' "$work/null")
+    if [ -n "$acked" ] && [ "$acked" = "$read" ] && { [ "$want" = any ] || [ "$acked" = "$want" ]; }; then
+        echo "ok - $name: $acked messages"
+    else
+        echo "not ok - $name: wanted $want, the tool counts ${acked:-nothing}, the server ${read:-nothing}"
+        cat "$work/errors"
+        failed=$((failed + 1))
+    fi
+}
+
+check "QoS 0" 20003 -q 0 -c 7 -n 20003
+check "QoS 1" 20003 -q 1 -c 7 -n 20003
+check "QoS 2" 20003 -q 2 -c 7 -n 20003
+check "QoS 1, MQTT 5, three processes" 20003 --mqtt 5 -c 7 -j 3 -n 20003
+check "QoS 2, MQTT 5" 5000 --mqtt 5 -q 2 -c 3 -n 5000
+check "window 1" 2000 -c 2 -w 1 -n 2000
+check "paced" 1000 -c 7 -r 2000 -d 0.5
+check "paced, two processes" 1000 -c 8 -j 2 -r 2000 -d 0.5
+check "QoS 0 by the clock" any -q 0 -c 3 -d 0.3
+check "large payloads" 300 -s 100000 -n 300
+check "small payloads that are noise" 3000 -s 48 --payload random -n 3000
+
+[ "$failed" -eq 0 ] || { echo "$failed failed"; exit 1; }
