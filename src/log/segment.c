@@ -17,12 +17,29 @@
 #include "fleetlog/catalog.h"
 #include "log_private.h"
 
+/* Leaves of the whole stream, for the ceiling on their number. */
+static int
+count_leaves(Oid stream, int32 shards)
+{
+	int			total = 0;
+
+	for (int32 shard = 0; shard < shards; shard++)
+	{
+		int			n;
+
+		(void) fl_segment_list(stream, shard, &n);
+		total += n;
+	}
+	return total;
+}
+
 void
 fl_segment_extend(Oid stream, int32 shard, int64 offset)
 {
 	const FlStreamInfo *info = fl_stream_lookup(stream);
 	const FlSegment *list;
-	int			n;
+	int			n,
+				total;
 	int64		lower = offset;
 	int64		width;
 
@@ -31,6 +48,7 @@ fl_segment_extend(Oid stream, int32 shard, int64 offset)
 				(errcode(fl_error_sqlstate(FL_ERR_NO_STREAM)),
 				 errmsg("table \"%s\" is not a stream",
 						get_rel_name(stream) ? get_rel_name(stream) : "?")));
+	total = count_leaves(stream, info->shards);
 	list = fl_segment_list(stream, shard, &n);
 	if (n > 0)
 	{
@@ -45,7 +63,7 @@ fl_segment_extend(Oid stream, int32 shard, int64 offset)
 					return;
 				}
 	}
-	width = fl_segment_width(info, 0, 0, n, n);
+	width = fl_segment_width(info, 0, 0, n, total);
 	while (lower + width <= offset)
 		width *= 2;
 	fl_segment_create(stream, shard, lower, lower + width);
