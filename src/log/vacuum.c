@@ -40,8 +40,8 @@ typedef struct FreezeState
 	TransactionId horizon;		/* older ones are over for every snapshot */
 	TransactionId newest;		/* newest xid that got frozen */
 	BlockNumber upto;			/* new mark */
-	TransactionId oldest_left;	/* oldest xid beyond the mark; Invalid: none */
-	bool		stopped;
+	bool		want_oldest;	/* VACUUM: it moves relfrozenxid */
+	TransactionId oldest_left;	/* then: oldest xid beyond the mark; Invalid: none */
 } FreezeState;
 
 /* Can this batch be frozen?  An aborted one is noted in dead[]. */
@@ -177,7 +177,7 @@ freeze_segment(FreezeState *st, FlMeta *meta, bool with_last)
 		if (info.kind != FL_PAGE_NEW)
 			st->upto = blk;
 	}
-	if (st->upto < nblocks)
+	if (st->want_oldest && st->upto < nblocks)
 		find_oldest_left(st, st->upto, nblocks);
 	if (st->upto > meta->frozen_upto && TransactionIdIsValid(st->newest))
 	{
@@ -220,7 +220,7 @@ vacuum_horizon(Relation rel)
 void
 fl_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	FreezeState st = {.rel = rel,.strategy = bstrategy};
+	FreezeState st = {.rel = rel,.strategy = bstrategy,.want_oldest = true};
 	FlMeta		meta;
 	BlockNumber nblocks;
 	TransactionId frozen;
