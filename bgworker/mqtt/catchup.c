@@ -231,7 +231,8 @@ serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
 	*budget -= before - mine;
 	if (has_caught_up(door, sub))
 		fl_mqtt_stop_lagging(conn);
-	else if (room)
+	else if (room && mine <= 0)
+		/* It could take more, only its share of the turn is used up. */
 		door->feed_more = true;
 }
 

@@ -153,6 +153,14 @@ fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 	fl_net_finish(&conn->net, why);
 }
 
+/* Read on, unless another reason not to is left. */
+void
+fl_mqtt_resume(FlMqttConn *conn)
+{
+	if (!conn->full && !conn->acks_paused && !conn->out_paused)
+		fl_net_resume(&conn->net);
+}
+
 /* ---- packets that need no file of their own ---- */
 
 static void
@@ -317,6 +325,25 @@ refuse_frame(FlMqttConn *conn, const FlMqttFault *fault)
 	protocol_error(conn, fault);
 }
 
+/*
+ * Answers to a client that does not read them must not pile up: it is read no
+ * further until they have left.  Deliveries alone never come so far.
+ */
+static bool
+reads_its_answers(FlMqttConn *conn)
+{
+	Size		limit = (Size) fl_mqtt_max_queued_kb * 1024 + FL_MQTT_PENDING_HARD;
+
+	if (fl_net_pending(&conn->net) < limit)
+		return true;
+	fl_net_push(&conn->net);
+	if (fl_net_pending(&conn->net) < limit)
+		return true;
+	conn->out_paused = true;
+	fl_net_pause(&conn->net);
+	return false;
+}
+
 static Size
 on_bytes(FlNetConn *net, const uint8 *data, Size len)
 {
@@ -326,7 +353,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	Size		used = 0;
 
 	door->current = conn;
-	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused &&
+	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
 		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER)
 	{
 		FlMqttVersion version = (FlMqttVersion) conn->version;
@@ -424,7 +451,11 @@ on_drained(FlNetConn *net)
 {
 	FlMqttConn *conn = (FlMqttConn *) net;
 
-	if (conn->state == FL_MQTT_STATE_OPEN && conn->sub != NULL)
+	if (conn->state != FL_MQTT_STATE_OPEN)
+		return;
+	conn->out_paused = false;
+	fl_mqtt_resume(conn);
+	if (conn->sub != NULL)
 		fl_mqtt_drain_queue(conn);
 }
 

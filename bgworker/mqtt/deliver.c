@@ -65,6 +65,14 @@ has_little_pending(FlMqttConn *conn)
 	return fl_net_pending(&conn->net) < FL_MQTT_PENDING_SOFT;
 }
 
+/* The worker's own memory for what waits: at the limit nothing new waits. */
+static bool
+is_short(const FlMqttDoor *door)
+{
+	return fl_net_is_short(door->net) ||
+		fl_net_buffered(door->net) + door->message_bytes >= (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024;
+}
+
 static bool
 window_is_open(FlMqttConn *conn)
 {
@@ -201,9 +209,9 @@ dequeue(FlMqttSubscriber *sub)
 }
 
 static void
-free_queued(FlMqttQueued *item)
+free_queued(FlMqttDoor *door, FlMqttQueued *item)
 {
-	fl_mqtt_message_release(item->message);
+	fl_mqtt_message_release(door, item->message);
 	if (item->ids)
 		pfree(item->ids);
 }
@@ -220,7 +228,7 @@ fl_mqtt_drain_queue(FlMqttConn *conn)
 
 		send_message(conn, item.message, 1, item.retain, item.ids ? item.ids->id : NULL,
 					 item.ids ? item.ids->count : 0);
-		free_queued(&item);
+		free_queued(conn->door, &item);
 		conn->stats_dirty = true;
 	}
 	/* An idle subscriber holds no queue. */
@@ -245,7 +253,7 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 	{
 		FlMqttQueued item = dequeue(sub);
 
-		free_queued(&item);
+		free_queued(conn->door, &item);
 	}
 	if (sub->queue)
 		pfree(sub->queue);
@@ -270,7 +278,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 	if (qos == 0)
 	{
 		if (has_little_pending(conn) ||
-			fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024)
+			(fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024 && !is_short(conn->door)))
 			send_message(conn, *message, 0, retain, ids, id_count);
 		else
 		{
@@ -285,7 +293,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 		send_message(conn, *message, 1, retain, ids, id_count);
 		return FL_MQTT_SENT;
 	}
-	if (!queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
+	if (is_short(conn->door) || !queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
 		return FL_MQTT_NO_ROOM;
 	if ((*message)->refs == 0)
 		*message = fl_mqtt_message_share(conn->door, *message);

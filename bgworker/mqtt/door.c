@@ -84,9 +84,11 @@ create_door(int index)
 	return door;
 }
 
+/* At start and after a reload. */
 static void
-listen_again(FlMqttDoor *door)
+apply_settings(FlMqttDoor *door)
 {
+	fl_net_set_memory_limit(door->net, (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024);
 	fl_net_listen(door->net, &fl_mqtt_protocol, fl_mqtt_listen, "fleetlog.mqtt_listen");
 	door->next_stats_ms = 0;
 }
@@ -134,17 +136,22 @@ trim_scratch(FlBuf *buf)
 		fl_buf_free(buf);
 }
 
-/* An error came out of the turn: whose fault was it?  Only that one pays. */
-static void
+/*
+ * An error came out of the turn: whose fault was it?  Only that one pays.
+ * False when nobody's, so that an error of the door itself is not repeated for
+ * ever.
+ */
+static bool
 recover(FlMqttDoor *door)
 {
 	FlMqttConn *conn = door->current ? door->current : door->current_lag;
+	bool		feed;
 
 	door->current = NULL;
 	door->current_lag = NULL;
 	fl_buf_reset(&door->out);
 	fl_buf_reset(&door->headers);
-	fl_mqtt_feed_failed(door);
+	feed = fl_mqtt_feed_failed(door);
 	FL_COUNT(FL_C_ERRORS, 1);
 	if (conn != NULL && fl_net_is_open(&conn->net))
 	{
@@ -152,6 +159,7 @@ recover(FlMqttDoor *door)
 		conn->no_will = true;
 		fl_net_close(&conn->net, "internal error");
 	}
+	return feed || conn != NULL;
 }
 
 static long
@@ -175,9 +183,10 @@ run_turn(FlMqttDoor *door)
 		EmitErrorReport();
 		AbortOutOfAnyTransaction();
 		FlushErrorState();
-		recover(door);
+		if (!recover(door))
+			failures++;
 		RESUME_INTERRUPTS();
-		if (++failures > MAX_FAILURES)
+		if (failures > MAX_FAILURES)
 			ereport(FATAL, (errmsg("fleetlog: front door %d fails turn after turn", door->index)));
 	}
 	PG_END_TRY();
@@ -277,7 +286,7 @@ fl_mqtt_front_door(int index)
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	AddWaitEventToSet(set, WL_SOCKET_READABLE, fl_net_fd(fl_mqtt_door->net), NULL, NULL);
 	MemoryContextSwitchTo(fl_mqtt_door->context);
-	listen_again(fl_mqtt_door);
+	apply_settings(fl_mqtt_door);
 	while (!fl_worker_should_stop())
 	{
 		bool		reload = ConfigReloadPending;
@@ -285,7 +294,7 @@ fl_mqtt_front_door(int index)
 
 		fl_worker_turn();
 		if (reload)
-			listen_again(fl_mqtt_door);
+			apply_settings(fl_mqtt_door);
 		ingest_wait = run_turn(fl_mqtt_door);
 		/* It limits itself to once a second. */
 		pgstat_report_stat(false);

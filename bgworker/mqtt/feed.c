@@ -71,6 +71,7 @@ add_feed(FlMqttDoor *door, const FlStreamInfo *stream, int32 shard)
 
 	if (feed != NULL && !feed->gone)
 		return;
+	door->bad_stream = stream->relid;	/* until it is there */
 	if (feed == NULL)
 	{
 		if (door->feed_count == door->feed_cap)
@@ -94,6 +95,7 @@ add_feed(FlMqttDoor *door, const FlStreamInfo *stream, int32 shard)
 		door->feed_count++;
 	/* A filter that is already there must not be set to the tail. */
 	feed->wanted = true;
+	door->bad_stream = InvalidOid;
 }
 
 static void
@@ -118,22 +120,31 @@ fl_mqtt_feed_refresh(FlMqttDoor *door)
 {
 	TimestampTz now = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
 	uint64		version = fl_catalog_version();
+	Oid			skip = door->bad_stream;
 	int			count;
 	const FlMount *mounts;
 
-	if (door->feed_version == version)
+	if (door->feed_version == version ||
+		(door->refresh_retry_ms != 0 && fl_net_now(door->net) < door->refresh_retry_ms))
 		return;
+	door->refresh_retry_ms = 0;
+	door->refreshing = true;
 	mounts = fl_mount_list(&count);
 	for (int m = 0; m < count; m++)
 	{
 		const FlStreamInfo *stream = fl_stream_lookup(mounts[m].stream);
 
+		/* The one that failed last comes again with the next change. */
+		if (stream != NULL && stream->relid == skip)
+			continue;
 		for (int32 shard = 0; stream != NULL && shard < stream->shards; shard++)
 			add_feed(door, stream, shard);
 	}
 	mark_gone(door);
 	fl_mqtt_add_cursors(door);
 	door->interest_changed = true;
+	door->refreshing = false;
+	door->bad_stream = InvalidOid;
 	door->feed_version = version;
 	door->feed_checked = now;
 }
@@ -346,6 +357,7 @@ run_feed(FlMqttDoor *door, int number)
 	int64		head;
 	int64		tail;
 	int			budget = FL_MQTT_FEED_RECORDS;
+	bool		end = false;
 
 	if (!fl_mqtt_feed_bounds(feed, &head, &tail) || feed->pos.offset >= tail)
 		return;
@@ -363,7 +375,8 @@ run_feed(FlMqttDoor *door, int number)
 		int64		from = feed->pos.offset;
 		FlLogRecord rec;
 
-		if (!fl_log_reader_next(reader, &batch))
+		end = !fl_log_reader_next(reader, &batch);
+		if (end)
 			break;
 		fl_batch_decoder_open(door->decoder, &batch);
 		while (fl_batch_decoder_next(door->decoder, &rec))
@@ -373,7 +386,12 @@ run_feed(FlMqttDoor *door, int number)
 	}
 	fl_log_reader_end(reader);
 	door->current_feed = -1;
-	if (feed->pos.offset < tail)
+	if (feed->pos.offset >= tail)
+		return;
+	/* Nothing there although the tail says so: look again later, do not spin. */
+	if (end)
+		feed->retry_ms = fl_net_now(door->net) + RETRY_MS;
+	else
 		door->feed_more = true;
 }
 
@@ -400,14 +418,24 @@ fl_mqtt_feed_run(FlMqttDoor *door)
 	}
 }
 
-/* Reading this shard failed; the error has been logged.  The others go on. */
-void
+/*
+ * Reading a shard, or making its feed, failed; the error has been logged.  It
+ * is tried again after a while, and the others go on.
+ */
+bool
 fl_mqtt_feed_failed(FlMqttDoor *door)
 {
+	if (door->refreshing)
+	{
+		door->refreshing = false;
+		door->refresh_retry_ms = fl_net_now(door->net) + RETRY_MS;
+		return true;
+	}
 	if (door->current_feed < 0)
-		return;
+		return false;
 	door->feeds[door->current_feed].retry_ms = fl_net_now(door->net) + RETRY_MS;
 	door->current_feed = -1;
+	return true;
 }
 
 void

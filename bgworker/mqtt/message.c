@@ -248,6 +248,7 @@ fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message)
 	*copy = *message;
 	copy->refs = 1;
 	copy->size = size;
+	door->message_bytes += size;
 	room = (char *) copy + sizeof(FlMqttMessage) + users_size;
 	copy->publish.topic = copy_bytes(&room, message->publish.topic);
 	copy->publish.payload = copy_bytes(&room, message->publish.payload);
@@ -259,8 +260,10 @@ fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message)
 }
 
 void
-fl_mqtt_message_release(FlMqttMessage *message)
+fl_mqtt_message_release(FlMqttDoor *door, FlMqttMessage *message)
 {
-	if (--message->refs == 0)
-		pfree(message);
+	if (--message->refs > 0)
+		return;
+	door->message_bytes -= message->size;
+	pfree(message);
 }

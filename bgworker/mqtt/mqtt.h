@@ -43,6 +43,7 @@
 #define FL_MQTT_RECORD_SLACK	2048	/* what headers of ours may add to a record */
 #define FL_MQTT_MAX_CLIENT_ID	1024	/* bytes of a client identifier */
 #define FL_MQTT_PENDING_SOFT	(64 * 1024) /* unsent bytes at which QoS 1 waits */
+#define FL_MQTT_PENDING_HARD	(256 * 1024)	/* ... beyond max_queued_size: not read any more */
 #define FL_MQTT_LOGIN_QUEUE		4096	/* logins that wait for the authentication worker */
 #define FL_MQTT_TAKEOVER_MS		10000	/* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
@@ -70,6 +71,7 @@ extern int	fl_mqtt_max_topic_aliases;
 extern int	fl_mqtt_max_topic_levels;
 extern int	fl_mqtt_max_queued_messages;
 extern int	fl_mqtt_max_queued_kb;
+extern int	fl_mqtt_buffer_memory_mb;
 extern int	fl_mqtt3_refusal;
 
 /* ---- connection ---- */
@@ -214,6 +216,7 @@ struct FlMqttConn
 	bool		full;			/* in door->full: ingest had no room */
 	bool		no_will;		/* DISCONNECT 0x00 was received */
 	bool		stats_dirty;
+	bool		out_paused;		/* reading paused because the client reads no answers */
 	bool		acks_paused;	/* reading paused because too much is unacknowledged */
 };
 
@@ -303,11 +306,15 @@ struct FlMqttDoor
 	int			login_count;
 	dlist_head	lagging;
 
+	Size		message_bytes;	/* in shared messages */
 	FlMqttFeed *feeds;
 	int			feed_count;
 	int			feed_cap;
 	uint64		feed_version;	/* catalog version the feeds were made from */
 	TimestampTz feed_checked;	/* append clock when they were made */
+	bool		refreshing;		/* making feeds right now, for the error handler */
+	int64		refresh_retry_ms;	/* after an error, when to go on */
+	Oid			bad_stream;		/* whose feed could not be made */
 	bool		feed_more;		/* some feed or lagging connection has work left */
 	bool		interest_changed;	/* subscriptions came or went in this turn */
 	FlBatchDecoder *decoder;
@@ -349,6 +356,7 @@ extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */
 extern void fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why);
+extern void fl_mqtt_resume(FlMqttConn *conn);
 extern FlMqttConn *fl_mqtt_find(FlMqttDoor *door, uint64 id);
 extern void fl_mqtt_start_keep_alive(FlMqttConn *conn);
 extern void fl_mqtt_conns_init(FlMqttDoor *door);
@@ -394,7 +402,7 @@ extern bool fl_mqtt_record_topic(const FlLogRecord *rec, FlMqttBytes *topic);
 extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic,
 								   FlMqttMessage *message);
 extern FlMqttMessage *fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message);
-extern void fl_mqtt_message_release(FlMqttMessage *message);
+extern void fl_mqtt_message_release(FlMqttDoor *door, FlMqttMessage *message);
 
 /* in deliver.c */
 typedef enum FlMqttDelivery
@@ -419,8 +427,8 @@ extern void fl_mqtt_feed_interest(FlMqttDoor *door);
 /* Room for the identifiers of so many filters of one connection. */
 extern void fl_mqtt_reserve_ids(FlMqttDoor *door, uint32 count);
 extern void fl_mqtt_feed_run(FlMqttDoor *door);
-/* An error came out of fl_mqtt_feed_run. */
-extern void fl_mqtt_feed_failed(FlMqttDoor *door);
+/* An error came out of making or reading a feed?  Then it pays for it: true. */
+extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
 extern bool fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message);
 extern bool fl_mqtt_topic_is_of(const FlMqttFeed *feed, FlMqttBytes topic);
 /* Durable tail and head of a feed's shard; false: it is not known any more. */

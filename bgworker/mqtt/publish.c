@@ -323,7 +323,7 @@ fl_mqtt_resume_full(FlMqttDoor *door)
 		dlist_delete(&conn->wait_node);
 		conn->wait_node.next = conn->wait_node.prev = NULL;
 		conn->full = false;
-		fl_net_resume(&conn->net);
+		fl_mqtt_resume(conn);
 	}
 }
 
@@ -337,8 +337,7 @@ one_less_unacked(FlMqttConn *conn)
 	if (conn->acks_paused && conn->unacked < conn->max_unacked)
 	{
 		conn->acks_paused = false;
-		if (!conn->full)
-			fl_net_resume(&conn->net);
+		fl_mqtt_resume(conn);
 	}
 }
 

@@ -22,6 +22,7 @@ int			fl_mqtt_max_topic_aliases = 10;
 int			fl_mqtt_max_topic_levels = 16;
 int			fl_mqtt_max_queued_messages = 1000;
 int			fl_mqtt_max_queued_kb = 1024;
+int			fl_mqtt_buffer_memory_mb = 256;
 int			fl_mqtt3_refusal = FL_MQTT3_CLOSE;
 
 static const struct config_enum_entry refusal_options[] = {
@@ -104,6 +105,11 @@ define_limits(void)
 							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.",
 							&fl_mqtt_max_queued_kb, 1024, 16, 1048576,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.buffer_memory",
+							"Memory of each front door for packets that are half received or not yet sent.",
+							"At the limit QoS 0 is dropped, QoS 1 waits in the log, and a connection that needs more for half a packet is closed.",
+							&fl_mqtt_buffer_memory_mb, 256, 8, 1048576,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 }
 
 void

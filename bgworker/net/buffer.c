@@ -17,6 +17,7 @@ fl_net_pool_init(FlNetPool *pool, MemoryContext context)
 {
 	memset(pool, 0, sizeof(*pool));
 	pool->context = context;
+	pool->limit = SIZE_MAX;
 }
 
 static int

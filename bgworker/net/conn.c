@@ -98,12 +98,30 @@ release_input(FlNetConn *conn)
 	conn->in = NULL;
 }
 
+/*
+ * At the limit of the worker's buffers the newest demand is refused: this
+ * connection ends, those that have their buffers go on.
+ */
+static bool
+may_buffer(FlNetConn *conn, Size more)
+{
+	FlNetPool  *pool = &conn->loop->pool;
+
+	if (pool->used_bytes + more <= pool->limit)
+		return true;
+	fl_net_close(conn, "the front door's buffers are used up");
+	return false;
+}
+
 /* Keep what the protocol has left over of bytes that are not in conn->in. */
 static void
 stash(FlNetConn *conn, const uint8 *data, Size len)
 {
-	FlNetBuf   *buf = fl_net_buf_get(&conn->loop->pool, len);
+	FlNetBuf   *buf;
 
+	if (!may_buffer(conn, len))
+		return;
+	buf = fl_net_buf_get(&conn->loop->pool, len);
 	memcpy(buf->data, data, len);
 	buf->end = (uint32) len;
 	conn->in = buf;
@@ -129,20 +147,22 @@ present_pending(FlNetConn *conn)
 }
 
 /* Room for more bytes behind the pending ones: move them down, or double. */
-static void
+static bool
 make_room(FlNetConn *conn)
 {
 	FlNetBuf   *buf = conn->in;
 	Size		len = buf->end - buf->start;
 
 	if (buf->cap - buf->end >= 512)
-		return;
+		return true;
 	if (buf->start >= buf->cap / 2 || (buf->start > 0 && buf->cap - len >= 512))
 	{
 		memmove(buf->data, buf->data + buf->start, len);
 		buf->start = 0;
 		buf->end = (uint32) len;
 	}
+	else if (!may_buffer(conn, (Size) buf->cap * 2))
+		return false;
 	else
 	{
 		FlNetBuf   *bigger = fl_net_buf_get(&conn->loop->pool, (Size) buf->cap * 2);
@@ -152,6 +172,7 @@ make_room(FlNetConn *conn)
 		fl_net_buf_put(&conn->loop->pool, buf);
 		conn->in = bigger;
 	}
+	return true;
 }
 
 /* recv with the outcomes sorted: > 0 bytes, 0 nothing now, -1 connection gone. */
@@ -205,7 +226,8 @@ read_behind_pending(FlNetConn *conn)
 	FlNetBuf   *buf;
 	ssize_t		n;
 
-	make_room(conn);
+	if (!make_room(conn))
+		return;
 	buf = conn->in;
 	n = receive(conn, buf->data + buf->end, Min(buf->cap - buf->end, FL_NET_READ_BYTES));
 	if (n == 0)

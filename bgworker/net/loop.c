@@ -103,6 +103,24 @@ fl_net_ceiling(FlNetLoop *loop)
 	return loop->ceiling;
 }
 
+void
+fl_net_set_memory_limit(FlNetLoop *loop, Size bytes)
+{
+	loop->pool.limit = bytes;
+}
+
+bool
+fl_net_is_short(FlNetLoop *loop)
+{
+	return loop->pool.used_bytes >= loop->pool.limit;
+}
+
+Size
+fl_net_buffered(FlNetLoop *loop)
+{
+	return loop->pool.used_bytes;
+}
+
 int
 fl_net_connections(FlNetLoop *loop)
 {

@@ -43,6 +43,7 @@ typedef struct FlNetPool
 	FlNetBuf   *free[FL_NET_MAX_BITS + 1];
 	Size		free_bytes;
 	Size		used_bytes;
+	Size		limit;			/* of used_bytes, kept by those who ask */
 } FlNetPool;
 
 /* What an epoll event points to begins with one of these. */

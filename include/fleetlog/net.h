@@ -105,6 +105,15 @@ extern void fl_net_flush(FlNetLoop *loop);
 extern int64 fl_net_now(FlNetLoop *loop);
 
 extern int	fl_net_connections(FlNetLoop *loop);
+
+/*
+ * Bytes that all buffers of the loop may hold together.  At the limit a
+ * connection that needs room for half a packet is closed; output is the
+ * protocol's to hold back (fl_net_is_short).
+ */
+extern void fl_net_set_memory_limit(FlNetLoop *loop, Size bytes);
+extern bool fl_net_is_short(FlNetLoop *loop);
+extern Size fl_net_buffered(FlNetLoop *loop);
 extern Size fl_net_memory(FlNetLoop *loop);
 extern uint64 fl_net_bytes_in(FlNetLoop *loop);
 extern uint64 fl_net_bytes_out(FlNetLoop *loop);
