@@ -13,13 +13,15 @@ my $s = FleetlogTest->new('chaos', conf => "wal_consistency_checking = 'all'\nch
 $s->fleet(shards => 2, devices => 3);
 my $load = FleetlogTest::Load->new($s, devices => 3, run => 'c');
 
-# SQL writes ten records a transaction beside the devices, so that a torn transaction would show.
+# SQL writes ten records a transaction beside the devices, so that a torn transaction would show.  The short sleep is
+# where a backend notices that its postmaster is gone, and it leaves the shards to the devices now and then.
 my $ten = <<'SQL';
 DO $$
 BEGIN
     FOR i IN 1 .. 100000 LOOP
         PERFORM fleetlog.append('telemetry', 'k' || i, convert_to('ten/RUN/' || i, 'UTF8')) FROM generate_series(1, 10);
         COMMIT;
+        PERFORM pg_sleep(0.003);
     END LOOP;
 END $$;
 SQL
