@@ -65,18 +65,18 @@ $(SQL_INSTALL): $(SQL_MODULES) Makefile
 
 # Headers of this list know nothing of the server; the others may assume that postgres.h came first.
 WIRE_HEADERS = $(wildcard $(addprefix include/fleetlog/,result.h cursor.h utf8.h murmur2.h crc32c.h record_batch.h \
-	headers.h topic.h mqtt_packet.h))
+	headers.h topic.h base64.h json.h mqtt_packet.h))
 SERVER_HEADERS = $(filter-out $(WIRE_HEADERS),$(wildcard include/fleetlog/*.h))
 
 headercheck:
 	@status=0; \
 	for h in $(WIRE_HEADERS); do \
-	  $(CC) -std=gnu99 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c $$h || { echo "not self-contained: $$h"; status=1; }; \
+	  echo "#include \"$$h\"" | $(CC) -std=gnu99 -Wall -Wextra -Werror -Iinclude -I. -fsyntax-only -x c - || { echo "not self-contained: $$h"; status=1; }; \
 	  if grep -q 'postgres\.h\|include "c\.h"' $$h; then echo "knows the server: $$h"; status=1; fi; \
 	done; \
 	for h in $(SERVER_HEADERS); do \
-	  $(CC) $(CPPFLAGS) -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_WARNINGS)) \
-	    -include postgres.h -fsyntax-only -x c $$h || { echo "not self-contained: $$h"; status=1; }; \
+	  echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -I. -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_WARNINGS)) \
+	    -include postgres.h -fsyntax-only -x c - || { echo "not self-contained: $$h"; status=1; }; \
 	  if grep -q '#include "postgres\.h"' $$h; then echo "includes postgres.h: $$h"; status=1; fi; \
 	done; \
 	for h in $(WIRE_HEADERS) $(SERVER_HEADERS); do \
