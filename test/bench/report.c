@@ -171,7 +171,7 @@ print_memory(const FlOptions *o, const FlStory *story)
 
 		if (b == NULL || c == NULL || (c->rss == b->rss && a->rss == b->rss))
 			continue;
-		printf("  %-14s +%.0f B/conn RSS, +%.0f private (at the end +%.0f, +%.0f): %s\n", "memory",
+		printf("  %-14s %+.0f B/conn RSS, %+.0f private (at the end %+.0f, %+.0f): %s\n", "memory",
 			   (double) (c->rss - b->rss) / conns, (double) (c->private_bytes - b->private_bytes) / conns,
 			   (double) (a->rss - b->rss) / conns, (double) (a->private_bytes - b->private_bytes) / conns, a->name);
 	}
