@@ -17,7 +17,7 @@ PGDLLEXPORT void fl_main_front_door(Datum arg);
 void
 fl_main_front_door(Datum arg)
 {
-	int			index = DatumGetInt32(arg);
+	int index = DatumGetInt32(arg);
 
 	fl_worker_begin(FL_WORKER_FRONT_DOOR, index, true);
 	fl_mqtt_front_door(index);

@@ -16,8 +16,8 @@
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 
-#define REFILL			(FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
-#define PER_CONNECTION	1024	/* records read for one connection and turn */
+#define REFILL         (FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
+#define PER_CONNECTION 1024                        /* records read for one connection and turn */
 
 /* From this record of this feed on, the connection reads by itself. */
 void
@@ -67,9 +67,9 @@ conn_of(FlMqttDoor *door, FlMqttSubscriber *sub)
 void
 fl_mqtt_add_cursors(FlMqttDoor *door)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
-	dlist_foreach(iter, &door->lagging)
+	dlist_foreach (iter, &door->lagging)
 	{
 		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, iter.cur);
 
@@ -88,22 +88,21 @@ fl_mqtt_add_cursors(FlMqttDoor *door)
 
 typedef struct Selection
 {
-	uint8		qos;
-	bool		found;
-	bool		as_published;
-	uint32		id_count;
+	uint8 qos;
+	bool found;
+	bool as_published;
+	uint32 id_count;
 } Selection;
 
 /* Its own filters are few: they are compared one by one. */
 static Selection
-select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqttBytes topic,
-			  FlMqttMessage *message)
+select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message)
 {
-	Selection	s = {0};
-	dlist_iter	iter;
-	bool		made = false;
+	Selection s = {0};
+	dlist_iter iter;
+	bool made = false;
 
-	dlist_foreach(iter, &conn->sub->filters)
+	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
@@ -132,15 +131,14 @@ offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRe
 {
 	FlMqttMessage *message = &door->message;
 	FlMqttBytes topic;
-	Selection	s;
+	Selection s;
 
 	if (!fl_mqtt_record_topic(rec, &topic) || !fl_mqtt_topic_is_of(feed, topic))
 		return true;
 	s = select_record(door, conn, rec, topic, message);
 	if (!s.found)
 		return true;
-	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos),
-						   s.as_published && message->publish.retain,
+	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos), s.as_published && message->publish.retain,
 						   door->id_list, s.id_count) != FL_MQTT_NO_ROOM;
 }
 
@@ -152,7 +150,8 @@ skip_lost(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 head)
 	if (cursor->offset >= head)
 		return;
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
-		ereport(LOG, (errmsg("fleetlog: %s was too slow: up to " INT64_FORMAT " records of stream %u, shard %d were trimmed before it read them",
+		ereport(LOG, (errmsg("fleetlog: %s was too slow: up to " INT64_FORMAT
+							 " records of stream %u, shard %d were trimmed before it read them",
 							 fl_mqtt_name(conn), head - cursor->offset, feed->stream, feed->shard)));
 	conn->sub->dropped += (uint64) (head - cursor->offset);
 	memset(cursor, 0, sizeof(*cursor));
@@ -167,9 +166,9 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 	FlLogPosition *cursor = &conn->sub->cursors[number];
 	FlLogReader *reader;
 	FlStoredBatch batch;
-	bool		room = true;
-	int64		head;
-	int64		tail;
+	bool room = true;
+	int64 head;
+	int64 tail;
 
 	if (!feed->wanted || feed->gone || !fl_mqtt_feed_bounds(feed, &head, &tail))
 		*cursor = feed->pos;
@@ -218,9 +217,9 @@ static void
 serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
 {
 	FlMqttSubscriber *sub = conn->sub;
-	int			mine = Min(*budget, PER_CONNECTION);
-	int			before = mine;
-	bool		room = true;
+	int mine = Min(*budget, PER_CONNECTION);
+	int before = mine;
+	bool room = true;
 
 	if (sub->queue_len >= REFILL)
 		return;
@@ -240,7 +239,7 @@ serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
 void
 fl_mqtt_catchup_run(FlMqttDoor *door)
 {
-	int			budget = FL_MQTT_CATCHUP_RECORDS;
+	int budget = FL_MQTT_CATCHUP_RECORDS;
 	dlist_node *last;
 
 	if (dlist_is_empty(&door->lagging))

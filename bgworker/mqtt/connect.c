@@ -56,15 +56,14 @@ refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason
 {
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
 	{
-		char		peer[80];
+		char peer[80];
 
 		ereport(LOG,
 				(errmsg("fleetlog: login of user \"%.*s\", client \"%.*s\" from %s was refused: %s",
 						pg_mbcliplen((const char *) connect->username.data, (int) connect->username.len, 128),
 						(const char *) connect->username.data,
 						pg_mbcliplen((const char *) connect->client_id.data, (int) connect->client_id.len, 128),
-						(const char *) connect->client_id.data,
-						fl_net_peer(&conn->net, peer, sizeof(peer)), why)));
+						(const char *) connect->client_id.data, fl_net_peer(&conn->net, peer, sizeof(peer)), why)));
 	}
 	fl_mqtt_refuse_connect(conn, reason, why);
 }
@@ -102,8 +101,8 @@ check_request(const FlMqttConnect *connect, const char **why)
 static void
 keep_connect(FlMqttConn *conn, const FlMqttFrame *frame)
 {
-	FlMqttPending *pending = MemoryContextAllocZero(conn->door->context,
-													offsetof(FlMqttPending, bytes) + frame->body_len);
+	FlMqttPending *pending =
+		MemoryContextAllocZero(conn->door->context, offsetof(FlMqttPending, bytes) + frame->body_len);
 
 	pending->len = frame->body_len;
 	pending->since_ms = fl_net_now(conn->door->net);
@@ -131,7 +130,7 @@ decode_kept(FlMqttConn *conn, FlMqttConnect *connect)
 static void
 make_client_id(char out[33])
 {
-	uint8		random[12];
+	uint8 random[12];
 
 	if (!pg_strong_random(random, sizeof(random)))
 		ereport(ERROR, (errmsg("fleetlog: could not draw a client identifier")));
@@ -145,16 +144,16 @@ set_who(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	if (connect->client_id.len == 0)
 	{
-		char		assigned[33];
+		char assigned[33];
 
 		make_client_id(assigned);
 		conn->pending->assigned = true;
-		conn->who = fl_mqtt_pack_who(conn->door->context, &conn->pending->identity,
-									 (const uint8 *) assigned, strlen(assigned));
+		conn->who =
+			fl_mqtt_pack_who(conn->door->context, &conn->pending->identity, (const uint8 *) assigned, strlen(assigned));
 	}
 	else
-		conn->who = fl_mqtt_pack_who(conn->door->context, &conn->pending->identity,
-									 connect->client_id.data, connect->client_id.len);
+		conn->who = fl_mqtt_pack_who(conn->door->context, &conn->pending->identity, connect->client_id.data,
+									 connect->client_id.len);
 }
 
 /* ---- CONNACK and what follows from it ---- */
@@ -166,8 +165,8 @@ set_who(FlMqttConn *conn, const FlMqttConnect *connect)
 static uint32
 packet_limit(const FlTenant *tenant)
 {
-	int64		limit = fl_mqtt_max_packet_bytes;
-	int64		record = (int64) fl_max_record_kb * 1024;
+	int64 limit = fl_mqtt_max_packet_bytes;
+	int64 record = (int64) fl_max_record_kb * 1024;
 
 	limit = Min(limit, record > 2 * FL_MQTT_RECORD_SLACK ? record - FL_MQTT_RECORD_SLACK : record / 2);
 	if (tenant != NULL && tenant->max_packet_bytes > 0)
@@ -178,7 +177,7 @@ packet_limit(const FlTenant *tenant)
 static uint16
 inflight_limit(const FlTenant *tenant)
 {
-	int			limit = fl_mqtt_max_inflight;
+	int limit = fl_mqtt_max_inflight;
 
 	if (tenant != NULL && tenant->max_inflight > 0 && tenant->max_inflight < limit)
 		limit = tenant->max_inflight;
@@ -217,12 +216,11 @@ announce(FlMqttConn *conn, FlMqttProps *props)
 static void
 open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	const FlTenant *tenant = conn->who->tenant_len > 0 ?
-		fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	const FlTenant *tenant = conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
 	FlMqttConnack connack;
 	FlMqttPending *pending = conn->pending;
 
-	connack.session_present = false;	/* session expiry is 0: nothing is ever kept */
+	connack.session_present = false; /* session expiry is 0: nothing is ever kept */
 	connack.code = FL_MQTT_RC_SUCCESS;
 	fl_mqtt_props_init(&connack.props);
 	conn->max_unacked = inflight_limit(tenant);
@@ -230,14 +228,12 @@ open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	choose_keep_alive(conn, connect, &connack.props);
 	if (conn->version == FL_MQTT_5_0)
 	{
-		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM,
-													   PG_UINT16_MAX);
-		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE,
-											 PG_UINT32_MAX);
+		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM, PG_UINT16_MAX);
+		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, PG_UINT32_MAX);
 		announce(conn, &connack.props);
 		if (pending->assigned)
 		{
-			Size		len;
+			Size len;
 			const char *client_id = fl_mqtt_client_id(conn, &len);
 
 			fl_mqtt_props_set_bytes(&connack.props, FL_MQTT_P_ASSIGNED_CLIENT_ID, client_id, (uint32) len);
@@ -266,7 +262,7 @@ static void
 try_register(FlMqttConn *conn)
 {
 	FlMqttConnect connect;
-	FlConnInfo	info;
+	FlConnInfo info;
 
 	fl_mqtt_conn_info(conn, &info);
 	switch (fl_registry_register(&info, FL_MQTT_RC_SESSION_TAKEN_OVER))
@@ -300,7 +296,7 @@ fl_mqtt_retry_takeovers(FlMqttDoor *door)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &door->taking_over)
+	dlist_foreach_modify (iter, &door->taking_over)
 	{
 		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
 
@@ -315,8 +311,8 @@ static void
 logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	set_who(conn, connect);
-	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len +
-					 conn->who->device_len + 2, conn->who->client_id_len, &conn->key);
+	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len + conn->who->device_len + 2,
+					 conn->who->client_id_len, &conn->key);
 	try_register(conn);
 }
 
@@ -334,10 +330,9 @@ wipe_password(FlMqttConn *conn, const FlMqttConnect *connect)
 static bool
 begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	FlAuthStart start = fl_auth_begin(conn->door->index, conn->id,
-									  (const char *) connect->username.data, connect->username.len,
-									  (const char *) connect->password.data, connect->password.len,
-									  &conn->pending->identity);
+	FlAuthStart start =
+		fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
+					  (const char *) connect->password.data, connect->password.len, &conn->pending->identity);
 
 	if (start == FL_AUTH_BUSY)
 		return false;
@@ -386,7 +381,7 @@ serve_login_queue(FlMqttDoor *door)
 	{
 		FlMqttConn *conn = dlist_head_element(FlMqttConn, wait_node, &door->logins);
 		FlMqttConnect connect;
-		bool		begun;
+		bool begun;
 
 		door->current = conn;
 		decode_kept(conn, &connect);
@@ -420,7 +415,8 @@ log_in(FlMqttConn *conn)
 		if (fl_mqtt_allow_anonymous)
 			logged_in(conn, &connect);
 		else
-			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "no user name, and fleetlog.allow_anonymous is off");
+			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
+						 "no user name, and fleetlog.allow_anonymous is off");
 	}
 	else if (!connect.has_password)
 		refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");

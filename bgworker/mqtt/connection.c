@@ -22,19 +22,19 @@ FlMqttDoor *fl_mqtt_door = NULL;
 
 typedef struct FlMqttConnEntry
 {
-	uint64		id;
+	uint64 id;
 	FlMqttConn *conn;
-	char		status;
+	char status;
 } FlMqttConnEntry;
 
 /* The numbers are consecutive, so one multiplication spreads them well. */
-#define SH_PREFIX FlMqttConnTable
-#define SH_ELEMENT_TYPE FlMqttConnEntry
-#define SH_KEY_TYPE uint64
-#define SH_KEY id
-#define SH_HASH_KEY(tb, key) ((uint32) (((key) * UINT64CONST(0x9E3779B97F4A7C15)) >> 32))
-#define SH_EQUAL(tb, a, b) ((a) == (b))
-#define SH_SCOPE static inline
+#define SH_PREFIX            FlMqttConnTable
+#define SH_ELEMENT_TYPE      FlMqttConnEntry
+#define SH_KEY_TYPE          uint64
+#define SH_KEY               id
+#define SH_HASH_KEY(tb, key) ((uint32) (((key) *UINT64CONST(0x9E3779B97F4A7C15)) >> 32))
+#define SH_EQUAL(tb, a, b)   ((a) == (b))
+#define SH_SCOPE             static inline
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
@@ -56,14 +56,14 @@ fl_mqtt_find(FlMqttDoor *door, uint64 id)
 static void
 call_for(FlNetConn *net, void *arg)
 {
-	void		(*f) (FlMqttConn *conn) = (void (*) (FlMqttConn *)) arg;
+	void (*f)(FlMqttConn * conn) = (void (*)(FlMqttConn *)) arg;
 
 	if (net->protocol == &fl_mqtt_protocol)
 		f((FlMqttConn *) net);
 }
 
 void
-fl_mqtt_each(FlMqttDoor *door, void (*f) (FlMqttConn *conn))
+fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn))
 {
 	fl_net_each(door->net, call_for, (void *) f);
 }
@@ -88,8 +88,7 @@ fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state)
 			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING);
 			break;
 		case FL_MQTT_STATE_OPEN:
-			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING ||
-				   old == FL_MQTT_STATE_TAKING_OVER);
+			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING || old == FL_MQTT_STATE_TAKING_OVER);
 			break;
 		case FL_MQTT_STATE_CLOSED:
 			Assert(old != FL_MQTT_STATE_CLOSED);
@@ -107,7 +106,7 @@ fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state)
 static void
 send_scratch(FlMqttConn *conn)
 {
-	FlBuf	   *out = &conn->door->out;
+	FlBuf *out = &conn->door->out;
 
 	if (!out->failed && out->len <= conn->max_packet)
 		fl_net_write(&conn->net, out->data, out->len);
@@ -124,7 +123,7 @@ fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet)
 void
 fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason)
 {
-	FlMqttAck	ack;
+	FlMqttAck ack;
 
 	ack.packet_id = packet_id;
 	ack.reason = reason;
@@ -168,8 +167,8 @@ protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
 {
 	FL_COUNT(FL_C_PROTOCOL_ERRORS, 1);
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_PROTOCOL))
-		ereport(LOG, (errmsg("fleetlog: %s sent a packet that is refused (0x%02X): %s",
-							 fl_mqtt_name(conn), fault->reason, fault->what)));
+		ereport(LOG, (errmsg("fleetlog: %s sent a packet that is refused (0x%02X): %s", fl_mqtt_name(conn),
+							 fault->reason, fault->what)));
 	fl_mqtt_disconnect(conn, fault->reason, fault->what);
 }
 
@@ -198,13 +197,12 @@ is_under_way(const FlMqttConn *conn, uint16 packet_id)
 static void
 handle_qos2(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 {
-	bool		v5 = conn->version == FL_MQTT_5_0;
+	bool v5 = conn->version == FL_MQTT_5_0;
 
 	if (type != FL_MQTT_PUBREL && is_under_way(conn, ack->packet_id))
 		out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
 	else if (type == FL_MQTT_PUBREL)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id,
-						 v5 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id, v5 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
 	else if (type == FL_MQTT_PUBREC && ack->reason < 0x80)
 		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, 0);
 }
@@ -249,7 +247,7 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 	switch (packet->type)
 	{
 		case FL_MQTT_CONNECT:
-			out_of_order(conn, "second CONNECT");	/* MQTT-3.1.0-2 */
+			out_of_order(conn, "second CONNECT"); /* MQTT-3.1.0-2 */
 			break;
 		case FL_MQTT_PUBLISH:
 			return fl_mqtt_handle_publish(conn, &packet->u.publish);
@@ -295,7 +293,7 @@ on_accept(FlNetConn *net)
 	FlMqttConn *conn = (FlMqttConn *) net;
 	FlMqttDoor *door = fl_mqtt_door;
 	FlMqttConnEntry *entry;
-	bool		found;
+	bool found;
 
 	conn->door = door;
 	conn->state = FL_MQTT_STATE_NEW;
@@ -332,7 +330,7 @@ refuse_frame(FlMqttConn *conn, const FlMqttFault *fault)
 static bool
 reads_its_answers(FlMqttConn *conn)
 {
-	Size		limit = (Size) fl_mqtt_max_queued_kb * 1024 + FL_MQTT_PENDING_HARD;
+	Size limit = (Size) fl_mqtt_max_queued_kb * 1024 + FL_MQTT_PENDING_HARD;
 
 	if (fl_net_pending(&conn->net) < limit)
 		return true;
@@ -350,7 +348,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	FlMqttConn *conn = (FlMqttConn *) net;
 	FlMqttDoor *door = conn->door;
 	FlMqttPacket *packet = &door->packet;
-	Size		used = 0;
+	Size used = 0;
 
 	door->current = conn;
 	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
@@ -359,13 +357,13 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 		FlMqttVersion version = (FlMqttVersion) conn->version;
 		FlMqttFrame frame;
 		FlMqttFault fault;
-		FlResult	result;
+		FlResult result;
 
 		/* Left over from another packet, it must not be taken for this one. */
 		packet->type = FL_MQTT_PINGREQ;
 		packet->u.connect.version = FL_MQTT_UNKNOWN;
-		result = fl_mqtt_frame_next(data + used, len - used, version, FL_MQTT_FROM_CLIENT,
-									conn->max_in_packet, &frame, &fault);
+		result = fl_mqtt_frame_next(data + used, len - used, version, FL_MQTT_FROM_CLIENT, conn->max_in_packet, &frame,
+									&fault);
 		if (result == FL_INCOMPLETE)
 			break;
 		if (result == FL_OK)
@@ -408,7 +406,7 @@ fl_mqtt_start_keep_alive(FlMqttConn *conn)
 static void
 check_keep_alive(FlMqttConn *conn)
 {
-	int64		left;
+	int64 left;
 
 	/* A client that we do not read cannot prove that it is alive. */
 	if (conn->full || conn->acks_paused)
@@ -483,7 +481,7 @@ static void
 on_close(FlNetConn *net, const char *why)
 {
 	FlMqttConn *conn = (FlMqttConn *) net;
-	bool		was_open = conn->state == FL_MQTT_STATE_OPEN;
+	bool was_open = conn->state == FL_MQTT_STATE_OPEN;
 
 	log_end(conn, why);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_CLOSED);

@@ -17,7 +17,7 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define FIRST_QUEUE		16
+#define FIRST_QUEUE 16
 
 /* ---- packet identifiers ---- */
 
@@ -37,8 +37,7 @@ take_packet_id(FlMqttConn *conn)
 
 	if (sub->inflight_count == sub->inflight_cap)
 	{
-		int			cap = sub->inflight_cap == 0 ? Min(sub->window, 8) :
-			Min((int) sub->window, sub->inflight_cap * 2);
+		int cap = sub->inflight_cap == 0 ? Min(sub->window, 8) : Min((int) sub->window, sub->inflight_cap * 2);
 
 		if (sub->inflight == NULL)
 			sub->inflight = MemoryContextAlloc(conn->door->context, sizeof(uint16) * (Size) cap);
@@ -70,7 +69,7 @@ static bool
 is_short(const FlMqttDoor *door)
 {
 	return fl_net_is_short(door->net) ||
-		fl_net_buffered(door->net) + door->message_bytes >= (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024;
+		   fl_net_buffered(door->net) + door->message_bytes >= (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024;
 }
 
 static bool
@@ -105,14 +104,13 @@ set_expiry(FlMqttMessage *message)
  * has expired.
  */
 static void
-send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain,
-			 const uint32 *ids, uint32 id_count)
+send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
 {
 	FlMqttPublish *publish = &message->publish;
-	uint8		published_qos = publish->qos;
-	bool		published_retain = publish->retain;
+	uint8 published_qos = publish->qos;
+	bool published_retain = publish->retain;
 	FlMqttVersion version = (FlMqttVersion) conn->version;
-	FlBuf	   *out = &conn->door->out;
+	FlBuf *out = &conn->door->out;
 
 	if (!set_expiry(message))
 		return;
@@ -129,8 +127,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain,
 			publish->packet_id = take_packet_id(conn);
 		fl_mqtt_encode_publish(out, version, publish);
 		if (out->failed)
-			elog(ERROR, "fleetlog: could not encode a delivery of %zu bytes",
-				 fl_mqtt_publish_size(version, publish));
+			elog(ERROR, "fleetlog: could not encode a delivery of %zu bytes", fl_mqtt_publish_size(version, publish));
 		fl_net_write(&conn->net, out->data, out->len);
 		conn->sub->delivered++;
 		conn->stats_dirty = true;
@@ -148,20 +145,20 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain,
 static bool
 queue_has_room(const FlMqttSubscriber *sub, Size size)
 {
-	uint32		limit = (uint32) fl_mqtt_max_queued_messages;
+	uint32 limit = (uint32) fl_mqtt_max_queued_messages;
 
 	/* One that reads the log itself needs no more than the next few. */
 	if (sub->lagging)
 		limit = Min(limit, FL_MQTT_CATCHUP_QUEUE);
 	return sub->queue_len < limit &&
-		(sub->queue_len == 0 || sub->queue_bytes + size <= (Size) fl_mqtt_max_queued_kb * 1024);
+		   (sub->queue_len == 0 || sub->queue_bytes + size <= (Size) fl_mqtt_max_queued_kb * 1024);
 }
 
 static void
 grow_queue(FlMqttConn *conn)
 {
 	FlMqttSubscriber *sub = conn->sub;
-	uint32		cap = sub->queue_cap == 0 ? FIRST_QUEUE : sub->queue_cap * 2;
+	uint32 cap = sub->queue_cap == 0 ? FIRST_QUEUE : sub->queue_cap * 2;
 	FlMqttQueued *queue = MemoryContextAlloc(conn->door->context, sizeof(FlMqttQueued) * cap);
 
 	for (uint32 i = 0; i < sub->queue_len; i++)
@@ -187,8 +184,7 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, bool retain, const uint32 *ids
 	place->ids = NULL;
 	if (id_count > 0)
 	{
-		place->ids = MemoryContextAlloc(conn->door->context,
-										offsetof(FlMqttIds, id) + sizeof(uint32) * id_count);
+		place->ids = MemoryContextAlloc(conn->door->context, offsetof(FlMqttIds, id) + sizeof(uint32) * id_count);
 		place->ids->count = id_count;
 		memcpy(place->ids->id, ids, sizeof(uint32) * id_count);
 	}
@@ -270,8 +266,7 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
  * connection shares it.
  */
 FlMqttDelivery
-fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain,
-				const uint32 *ids, uint32 id_count)
+fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
@@ -307,7 +302,7 @@ void
 fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack)
 {
 	FlMqttSubscriber *sub = conn->sub;
-	int			i = sub ? find_inflight(sub, ack->packet_id) : -1;
+	int i = sub ? find_inflight(sub, ack->packet_id) : -1;
 
 	/* One that answers nothing is ignored: the delivery is done either way. */
 	if (i < 0)

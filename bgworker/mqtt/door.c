@@ -28,11 +28,11 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define SCRATCH_KEEP	(256 * 1024)	/* larger scratch buffers are given back */
-#define MAX_HEADERS		((Size) 2 * FL_MQTT_MAX_REMAINING)
-#define MAX_FAILURES	20		/* turns in a row */
-#define STOP_POLL_MS	5
-#define KEYS_ROOM		((Size) 4 * 65536)	/* two expanded templates (publish.c) */
+#define SCRATCH_KEEP (256 * 1024) /* larger scratch buffers are given back */
+#define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)
+#define MAX_FAILURES 20 /* turns in a row */
+#define STOP_POLL_MS 5
+#define KEYS_ROOM    ((Size) 4 * 65536) /* two expanded templates (publish.c) */
 
 /* ---- memory for sans-I/O code ---- */
 
@@ -108,7 +108,7 @@ refresh_catalog(FlMqttDoor *door)
 static long
 work(FlMqttDoor *door)
 {
-	long		ingest_wait;
+	long ingest_wait;
 
 	refresh_catalog(door);
 	fl_mqtt_take_revocations(door);
@@ -145,7 +145,7 @@ static bool
 recover(FlMqttDoor *door)
 {
 	FlMqttConn *conn = door->current ? door->current : door->current_lag;
-	bool		feed;
+	bool feed;
 
 	door->current = NULL;
 	door->current_lag = NULL;
@@ -165,7 +165,7 @@ recover(FlMqttDoor *door)
 static long
 run_turn(FlMqttDoor *door)
 {
-	static int	failures = 0;
+	static int failures = 0;
 	volatile long wait = 0;
 
 	PG_TRY();
@@ -210,12 +210,12 @@ shorter(long a, long b)
 static long
 next_wait(FlMqttDoor *door, long ingest_wait)
 {
-	long		wait = shorter(fl_net_timeout(door->net), ingest_wait);
+	long wait = shorter(fl_net_timeout(door->net), ingest_wait);
 
 	if (door->feed_more)
 		return 0;
-	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) ||
-		!dlist_is_empty(&door->logins) || fl_mqtt_wills_wait())
+	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
+		fl_mqtt_wills_wait())
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	return shorter(wait, FL_MQTT_STATS_MS);
 }
@@ -223,7 +223,7 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 static void
 wait_for_work(WaitEventSet *set, long timeout)
 {
-	WaitEvent	events[3];
+	WaitEvent events[3];
 
 	(void) WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
@@ -240,8 +240,7 @@ say_goodbye(FlMqttConn *conn)
 static void
 nap(void)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, STOP_POLL_MS,
-					 PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, STOP_POLL_MS, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
 
@@ -289,8 +288,8 @@ fl_mqtt_front_door(int index)
 	apply_settings(fl_mqtt_door);
 	while (!fl_worker_should_stop())
 	{
-		bool		reload = ConfigReloadPending;
-		long		ingest_wait;
+		bool reload = ConfigReloadPending;
+		long ingest_wait;
 
 		fl_worker_turn();
 		if (reload)

@@ -17,7 +17,7 @@
 
 #include "mqtt.h"
 
-#define RETRY_MS	1000
+#define RETRY_MS 1000
 
 /* ---- which feeds there are ---- */
 
@@ -33,7 +33,7 @@ find_feed(FlMqttDoor *door, Oid stream, int32 shard)
 bool
 fl_mqtt_feed_bounds(FlMqttFeed *feed, int64 *head, int64 *tail)
 {
-	FlShard    *shared = feed->shared;
+	FlShard *shared = feed->shared;
 
 	if (shared == NULL || shared->key.stream != feed->stream || shared->key.shard != feed->shard)
 	{
@@ -55,8 +55,8 @@ fl_mqtt_feed_bounds(FlMqttFeed *feed, int64 *head, int64 *tail)
 static int64
 first_offset(FlMqttDoor *door, Oid stream, int32 shard)
 {
-	int64		tail = fl_log_tail(stream, shard);
-	int64		from;
+	int64 tail = fl_log_tail(stream, shard);
+	int64 from;
 
 	if (fl_trie_items(door->trie) == 0 || door->feed_checked == 0)
 		return tail;
@@ -71,15 +71,15 @@ add_feed(FlMqttDoor *door, const FlStreamInfo *stream, int32 shard)
 
 	if (feed != NULL && !feed->gone)
 		return;
-	door->bad_stream = stream->relid;	/* until it is there */
+	door->bad_stream = stream->relid; /* until it is there */
 	if (feed == NULL)
 	{
 		if (door->feed_count == door->feed_cap)
 		{
 			door->feed_cap = door->feed_cap == 0 ? 16 : door->feed_cap * 2;
-			door->feeds = door->feeds == NULL ?
-				MemoryContextAlloc(door->context, sizeof(FlMqttFeed) * (Size) door->feed_cap) :
-				repalloc(door->feeds, sizeof(FlMqttFeed) * (Size) door->feed_cap);
+			door->feeds = door->feeds == NULL
+							  ? MemoryContextAlloc(door->context, sizeof(FlMqttFeed) * (Size) door->feed_cap)
+							  : repalloc(door->feeds, sizeof(FlMqttFeed) * (Size) door->feed_cap);
 		}
 		feed = &door->feeds[door->feed_count];
 		memset(feed, 0, sizeof(*feed));
@@ -105,9 +105,9 @@ mark_gone(FlMqttDoor *door)
 	{
 		FlMqttFeed *feed = &door->feeds[i];
 		const FlStreamInfo *stream = fl_stream_lookup(feed->stream);
-		int			count;
+		int count;
 		const FlMount *mounts = fl_mount_list(&count);
-		bool		mounted = false;
+		bool mounted = false;
 
 		for (int m = 0; m < count && !mounted; m++)
 			mounted = mounts[m].stream == feed->stream;
@@ -119,9 +119,9 @@ void
 fl_mqtt_feed_refresh(FlMqttDoor *door)
 {
 	TimestampTz now = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
-	uint64		version = fl_catalog_version();
-	Oid			skip = door->bad_stream;
-	int			count;
+	uint64 version = fl_catalog_version();
+	Oid skip = door->bad_stream;
+	int count;
 	const FlMount *mounts;
 
 	if (door->feed_version == version ||
@@ -152,7 +152,7 @@ fl_mqtt_feed_refresh(FlMqttDoor *door)
 static bool
 is_wanted(FlMqttDoor *door, const FlMqttFeed *feed)
 {
-	int			count;
+	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count; m++)
@@ -165,7 +165,7 @@ is_wanted(FlMqttDoor *door, const FlMqttFeed *feed)
 void
 fl_mqtt_feed_interest(FlMqttDoor *door)
 {
-	bool		any = false;
+	bool any = false;
 
 	if (!door->interest_changed)
 		return;
@@ -173,9 +173,9 @@ fl_mqtt_feed_interest(FlMqttDoor *door)
 	for (int i = 0; i < door->feed_count; i++)
 	{
 		FlMqttFeed *feed = &door->feeds[i];
-		bool		wanted = !feed->gone && is_wanted(door, feed);
-		int64		head;
-		int64		tail;
+		bool wanted = !feed->gone && is_wanted(door, feed);
+		int64 head;
+		int64 tail;
 
 		/* What was not read until now is read from here on. */
 		if (wanted && !feed->wanted && fl_mqtt_feed_bounds(feed, &head, &tail))
@@ -197,23 +197,23 @@ typedef struct Matching
 	FlMqttDoor *door;
 	const FlLogRecord *rec;
 	FlMqttBytes topic;
-	FlMqttMessage *message;		/* NULL until the first filter is found */
-	bool		command;		/* topic of the command space */
+	FlMqttMessage *message; /* NULL until the first filter is found */
+	bool command;           /* topic of the command space */
 } Matching;
 
 /* Was the message published by this very client (No Local, MQTT-3.8.3-3)? */
 bool
 fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message)
 {
-	Size		len;
+	Size len;
 	const char *client_id = fl_mqtt_client_id(conn, &len);
 
 	return message->client_id.len == len && memcmp(message->client_id.data, client_id, len) == 0 &&
-		message->tenant.len == conn->who->tenant_len && message->device.len == conn->who->device_len &&
-		(message->tenant.len == 0 ||
-		 memcmp(message->tenant.data, fl_mqtt_who_tenant(conn->who), message->tenant.len) == 0) &&
-		(message->device.len == 0 ||
-		 memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0);
+		   message->tenant.len == conn->who->tenant_len && message->device.len == conn->who->device_len &&
+		   (message->tenant.len == 0 ||
+			memcmp(message->tenant.data, fl_mqtt_who_tenant(conn->who), message->tenant.len) == 0) &&
+		   (message->device.len == 0 ||
+			memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0);
 }
 
 static FlMqttTarget *
@@ -226,9 +226,9 @@ target_of(FlMqttDoor *door, FlMqttConn *conn)
 	if (door->target_count == door->target_cap)
 	{
 		door->target_cap = door->target_cap == 0 ? 64 : door->target_cap * 2;
-		door->targets = door->targets == NULL ?
-			MemoryContextAlloc(door->context, sizeof(FlMqttTarget) * door->target_cap) :
-			repalloc_huge(door->targets, sizeof(FlMqttTarget) * (Size) door->target_cap);
+		door->targets = door->targets == NULL
+							? MemoryContextAlloc(door->context, sizeof(FlMqttTarget) * door->target_cap)
+							: repalloc_huge(door->targets, sizeof(FlMqttTarget) * (Size) door->target_cap);
 	}
 	conn->sub->mark = door->match;
 	conn->sub->target = door->target_count;
@@ -241,18 +241,16 @@ target_of(FlMqttDoor *door, FlMqttConn *conn)
 void
 fl_mqtt_reserve_ids(FlMqttDoor *door, uint32 count)
 {
-	uint32		cap = door->id_cap == 0 ? 64 : door->id_cap;
+	uint32 cap = door->id_cap == 0 ? 64 : door->id_cap;
 
 	while (cap < count)
 		cap *= 2;
 	if (cap == door->id_cap)
 		return;
-	door->ids = door->ids == NULL ?
-		MemoryContextAlloc(door->context, sizeof(FlMqttIdNode) * cap) :
-		repalloc_huge(door->ids, sizeof(FlMqttIdNode) * (Size) cap);
-	door->id_list = door->id_list == NULL ?
-		MemoryContextAlloc(door->context, sizeof(uint32) * cap) :
-		repalloc_huge(door->id_list, sizeof(uint32) * (Size) cap);
+	door->ids = door->ids == NULL ? MemoryContextAlloc(door->context, sizeof(FlMqttIdNode) * cap)
+								  : repalloc_huge(door->ids, sizeof(FlMqttIdNode) * (Size) cap);
+	door->id_list = door->id_list == NULL ? MemoryContextAlloc(door->context, sizeof(uint32) * cap)
+										  : repalloc_huge(door->id_list, sizeof(uint32) * (Size) cap);
 	door->id_cap = cap;
 }
 
@@ -278,7 +276,7 @@ add_id(FlMqttDoor *door, FlMqttTarget *target, uint32 id)
 static void
 on_found(void *item, void *arg)
 {
-	Matching   *m = arg;
+	Matching *m = arg;
 	FlMqttFilter *filter = item;
 	FlMqttConn *conn = filter->conn;
 	FlMqttTarget *target;
@@ -293,8 +291,7 @@ on_found(void *item, void *arg)
 	}
 	if (filter->no_local && fl_mqtt_is_own(conn, m->message))
 		return;
-	if (m->command &&
-		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) m->topic.data, m->topic.len))
+	if (m->command && !fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) m->topic.data, m->topic.len))
 		return;
 	target = target_of(m->door, conn);
 	target->qos = Max(target->qos, filter->qos);
@@ -304,12 +301,11 @@ on_found(void *item, void *arg)
 }
 
 static void
-deliver_to(FlMqttDoor *door, FlMqttTarget *target, FlMqttMessage **message, int feed,
-		   int64 log_offset)
+deliver_to(FlMqttDoor *door, FlMqttTarget *target, FlMqttMessage **message, int feed, int64 log_offset)
 {
-	uint8		qos = Min(target->qos, (*message)->publish.qos);
-	bool		retain = target->as_published && (*message)->publish.retain;
-	uint32		n = 0;
+	uint8 qos = Min(target->qos, (*message)->publish.qos);
+	bool retain = target->as_published && (*message)->publish.retain;
+	uint32 n = 0;
 
 	for (uint32 i = target->first_id; i != 0; i = door->ids[i].next)
 		door->id_list[n++] = door->ids[i].id;
@@ -332,14 +328,14 @@ fl_mqtt_topic_is_of(const FlMqttFeed *feed, FlMqttBytes topic)
 static void
 match_record(FlMqttDoor *door, int feed, const FlLogRecord *rec)
 {
-	Matching	m = {.door = door,.rec = rec};
+	Matching m = {.door = door, .rec = rec};
 	FlMqttMessage *message;
 
 	if (!fl_mqtt_record_topic(rec, &m.topic) || !fl_mqtt_topic_is_of(&door->feeds[feed], m.topic))
 		return;
 	door->match++;
 	door->target_count = 0;
-	door->id_count = 1;			/* 0 means none */
+	door->id_count = 1; /* 0 means none */
 	fl_trie_match(door->trie, m.topic.data, m.topic.len, on_found, &m);
 	message = m.message;
 	for (uint32 i = 0; i < door->target_count; i++)
@@ -354,17 +350,18 @@ run_feed(FlMqttDoor *door, int number)
 	FlMqttFeed *feed = &door->feeds[number];
 	FlLogReader *reader;
 	FlStoredBatch batch;
-	int64		head;
-	int64		tail;
-	int			budget = FL_MQTT_FEED_RECORDS;
-	bool		end = false;
+	int64 head;
+	int64 tail;
+	int budget = FL_MQTT_FEED_RECORDS;
+	bool end = false;
 
 	if (!fl_mqtt_feed_bounds(feed, &head, &tail) || feed->pos.offset >= tail)
 		return;
 	if (feed->pos.offset < head)
 	{
-		ereport(LOG, (errmsg("fleetlog: the live feed of stream %u, shard %d lost " INT64_FORMAT " records to retention",
-							 feed->stream, feed->shard, head - feed->pos.offset)));
+		ereport(LOG,
+				(errmsg("fleetlog: the live feed of stream %u, shard %d lost " INT64_FORMAT " records to retention",
+						feed->stream, feed->shard, head - feed->pos.offset)));
 		memset(&feed->pos, 0, sizeof(feed->pos));
 		feed->pos.offset = head;
 	}
@@ -372,7 +369,7 @@ run_feed(FlMqttDoor *door, int number)
 	reader = fl_log_reader_begin(feed->stream, feed->shard, &feed->pos, tail);
 	while (budget > 0)
 	{
-		int64		from = feed->pos.offset;
+		int64 from = feed->pos.offset;
 		FlLogRecord rec;
 
 		end = !fl_log_reader_next(reader, &batch);
@@ -398,7 +395,7 @@ run_feed(FlMqttDoor *door, int number)
 void
 fl_mqtt_feed_run(FlMqttDoor *door)
 {
-	int64		now = 0;
+	int64 now = 0;
 
 	door->feed_more = false;
 	for (int i = 0; i < door->feed_count; i++)

@@ -26,8 +26,7 @@ add_property(FlHeadersBuilder *b, const FlMqttProps *props, FlMqttProp prop, con
 	FlMqttBytes value = fl_mqtt_props_bytes(props, prop);
 
 	if (fl_mqtt_props_has(props, prop))
-		fl_headers_builder_add_reserved(b, name, strlen(name),
-										value.data ? (const void *) value.data : "", value.len);
+		fl_headers_builder_add_reserved(b, name, strlen(name), value.data ? (const void *) value.data : "", value.len);
 }
 
 /* RFC 3339 in UTC with milliseconds: the same for everybody, whatever TimeZone is. */
@@ -35,15 +34,15 @@ void
 fl_mqtt_format_time(TimestampTz at, char out[FL_MQTT_TIME_LEN + 1])
 {
 	struct pg_tm tm;
-	fsec_t		fsec;
+	fsec_t fsec;
 
 	if (timestamp2tm(at, NULL, &tm, &fsec, NULL, NULL) != 0 || tm.tm_year < 0 || tm.tm_year > 9999)
 	{
 		strcpy(out, "9999-12-31T23:59:59.999Z");
 		return;
 	}
-	snprintf(out, FL_MQTT_TIME_LEN + 1, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year, tm.tm_mon,
-			 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int) (fsec / 1000));
+	snprintf(out, FL_MQTT_TIME_LEN + 1, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year, tm.tm_mon, tm.tm_mday,
+			 tm.tm_hour, tm.tm_min, tm.tm_sec, (int) (fsec / 1000));
 }
 
 static bool
@@ -64,18 +63,17 @@ bool
 fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at)
 {
 	struct pg_tm tm = {0};
-	int			ms;
+	int ms;
 
-	if (len != FL_MQTT_TIME_LEN || text[4] != '-' || text[7] != '-' || text[10] != 'T' ||
-		text[13] != ':' || text[16] != ':' || text[19] != '.' || text[23] != 'Z')
+	if (len != FL_MQTT_TIME_LEN || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' ||
+		text[16] != ':' || text[19] != '.' || text[23] != 'Z')
 		return false;
-	if (!digits(text, 4, &tm.tm_year) || !digits(text + 5, 2, &tm.tm_mon) ||
-		!digits(text + 8, 2, &tm.tm_mday) || !digits(text + 11, 2, &tm.tm_hour) ||
-		!digits(text + 14, 2, &tm.tm_min) || !digits(text + 17, 2, &tm.tm_sec) ||
+	if (!digits(text, 4, &tm.tm_year) || !digits(text + 5, 2, &tm.tm_mon) || !digits(text + 8, 2, &tm.tm_mday) ||
+		!digits(text + 11, 2, &tm.tm_hour) || !digits(text + 14, 2, &tm.tm_min) || !digits(text + 17, 2, &tm.tm_sec) ||
 		!digits(text + 20, 3, &ms))
 		return false;
-	if (tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 ||
-		tm.tm_min > 59 || tm.tm_sec > 60)
+	if (tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 ||
+		tm.tm_sec > 60)
 		return false;
 	return tm2timestamp(&tm, ms * 1000, NULL, at) == 0;
 }
@@ -83,7 +81,7 @@ fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at)
 static void
 add_standard(FlHeadersBuilder *b, const FlMqttProps *props, TimestampTz now)
 {
-	char		text[FL_MQTT_TIME_LEN + 1];
+	char text[FL_MQTT_TIME_LEN + 1];
 
 	add_property(b, props, FL_MQTT_P_CONTENT_TYPE, "content-type");
 	add_property(b, props, FL_MQTT_P_RESPONSE_TOPIC, "response-topic");
@@ -99,14 +97,14 @@ add_standard(FlHeadersBuilder *b, const FlMqttProps *props, TimestampTz now)
 
 /* FlHeaders form (headers.h) into out, which is reset first. */
 FlResult
-fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish, FlMqttVersion version,
-					  const char *client_id, Size client_id_len, bool with_topic)
+fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish, FlMqttVersion version, const char *client_id,
+					  Size client_id_len, bool with_topic)
 {
 	FlHeadersBuilder b;
 	FlMqttPropCursor at = {0, 0};
 	FlMqttUserProperty user;
 	TimestampTz now = fl_wall_now();
-	char		text[FL_MQTT_TIME_LEN + 1];
+	char text[FL_MQTT_TIME_LEN + 1];
 
 	fl_buf_reset(out);
 	fl_headers_builder_begin(&b, out);

@@ -9,14 +9,14 @@
 
 #include "mqtt.h"
 
-#define WINDOW_MS	10000
-#define LINES		10
+#define WINDOW_MS 10000
+#define LINES     10
 
 bool
 fl_mqtt_log_allowed(FlMqttDoor *door, FlMqttLogKind kind)
 {
 	FlMqttLogBudget *budget = &door->log[kind];
-	int64		now = fl_net_now(door->net);
+	int64 now = fl_net_now(door->net);
 
 	if (now - budget->window_ms >= WINDOW_MS || now < budget->window_ms)
 	{
@@ -44,12 +44,12 @@ const char *
 fl_mqtt_name(const FlMqttConn *conn)
 {
 	static char name[400];
-	Size		len;
+	Size len;
 	const char *client_id;
 
 	if (conn->who == NULL)
 	{
-		char		peer[80];
+		char peer[80];
 
 		snprintf(name, sizeof(name), "client at %s", fl_net_peer(&conn->net, peer, sizeof(peer)));
 		return name;

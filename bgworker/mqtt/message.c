@@ -19,18 +19,18 @@
 
 typedef struct HeaderCursor
 {
-	FlReader	in;
-	int			index;
-	int			count;
-	int			reserved;
+	FlReader in;
+	int index;
+	int count;
+	int reserved;
 } HeaderCursor;
 
 typedef struct RecordHeader
 {
 	FlMqttBytes name;
 	FlMqttBytes value;
-	bool		null;
-	bool		reserved;
+	bool null;
+	bool reserved;
 } RecordHeader;
 
 static void
@@ -46,7 +46,7 @@ start_headers(HeaderCursor *at, const FlLogRecord *rec)
 static bool
 next_header(HeaderCursor *at, RecordHeader *h)
 {
-	int32		len;
+	int32 len;
 
 	if (at->index >= at->count)
 		return false;
@@ -109,7 +109,7 @@ is_text(FlMqttBytes b)
 static void
 take_reserved(FlMqttMessage *message, const RecordHeader *h)
 {
-	bool		text = is_text(h->value);
+	bool text = is_text(h->value);
 
 	if (h->null)
 		return;
@@ -136,8 +136,7 @@ take_reserved(FlMqttMessage *message, const RecordHeader *h)
 
 /* *message borrows from rec and from the door's scratch. */
 void
-fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic,
-					   FlMqttMessage *message)
+fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message)
 {
 	FlMqttProps *props = &message->publish.props;
 	HeaderCursor at;
@@ -165,8 +164,7 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes top
 	{
 		if (h.reserved)
 			take_reserved(message, &h);
-		else if (!h.null && is_text(h.name) && is_text(h.value) &&
-				 props->user_count < FL_HEADERS_MAX_COUNT)
+		else if (!h.null && is_text(h.name) && is_text(h.value) && props->user_count < FL_HEADERS_MAX_COUNT)
 		{
 			door->users[props->user_count].name = h.name;
 			door->users[props->user_count].value = h.value;
@@ -191,16 +189,14 @@ copy_bytes(char **room, FlMqttBytes from)
 static bool
 is_bytes_property(FlMqttProp prop)
 {
-	return prop == FL_MQTT_P_CONTENT_TYPE || prop == FL_MQTT_P_RESPONSE_TOPIC ||
-		prop == FL_MQTT_P_CORRELATION_DATA;
+	return prop == FL_MQTT_P_CONTENT_TYPE || prop == FL_MQTT_P_RESPONSE_TOPIC || prop == FL_MQTT_P_CORRELATION_DATA;
 }
 
 static Size
 bytes_of_message(const FlMqttMessage *m)
 {
 	const FlMqttProps *props = &m->publish.props;
-	Size		size = m->publish.topic.len + m->publish.payload.len + m->client_id.len +
-		m->tenant.len + m->device.len;
+	Size size = m->publish.topic.len + m->publish.payload.len + m->client_id.len + m->tenant.len + m->device.len;
 
 	for (int p = 0; p < FL_MQTT_PROP_COUNT; p++)
 		if (fl_mqtt_props_has(props, (FlMqttProp) p) && is_bytes_property((FlMqttProp) p))
@@ -234,10 +230,10 @@ copy_properties(FlMqttMessage *copy, FlMqttUserProperty *users, char **room)
 FlMqttMessage *
 fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message)
 {
-	Size		users_size = sizeof(FlMqttUserProperty) * message->publish.props.user_count;
-	Size		size = sizeof(FlMqttMessage) + users_size + bytes_of_message(message);
+	Size users_size = sizeof(FlMqttUserProperty) * message->publish.props.user_count;
+	Size size = sizeof(FlMqttMessage) + users_size + bytes_of_message(message);
 	FlMqttMessage *copy;
-	char	   *room;
+	char *room;
 
 	if (message->refs > 0)
 	{

@@ -39,51 +39,51 @@
 
 /* ---- limits that are no settings ---- */
 
-#define FL_MQTT_MAX_CONNECT		131072	/* bytes of a CONNECT, before login */
-#define FL_MQTT_RECORD_SLACK	2048	/* what headers of ours may add to a record */
-#define FL_MQTT_MAX_CLIENT_ID	1024	/* bytes of a client identifier */
-#define FL_MQTT_PENDING_SOFT	(64 * 1024) /* unsent bytes at which QoS 1 waits */
-#define FL_MQTT_PENDING_HARD	(256 * 1024)	/* ... beyond max_queued_size: not read any more */
-#define FL_MQTT_LOGIN_QUEUE		4096	/* logins that wait for the authentication worker */
-#define FL_MQTT_TAKEOVER_MS		10000	/* for the other connection to go */
+#define FL_MQTT_MAX_CONNECT      131072       /* bytes of a CONNECT, before login */
+#define FL_MQTT_RECORD_SLACK     2048         /* what headers of ours may add to a record */
+#define FL_MQTT_MAX_CLIENT_ID    1024         /* bytes of a client identifier */
+#define FL_MQTT_PENDING_SOFT     (64 * 1024)  /* unsent bytes at which QoS 1 waits */
+#define FL_MQTT_PENDING_HARD     (256 * 1024) /* ... beyond max_queued_size: not read any more */
+#define FL_MQTT_LOGIN_QUEUE      4096         /* logins that wait for the authentication worker */
+#define FL_MQTT_TAKEOVER_MS      10000        /* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
-#define FL_MQTT_STATS_MS		1000	/* counters into the registry */
-#define FL_MQTT_FEED_RECORDS	4096	/* per feed and turn */
-#define FL_MQTT_CATCHUP_RECORDS	4096	/* over all lagging connections and turn */
-#define FL_MQTT_CATCHUP_QUEUE	64		/* messages a lagging connection keeps at hand */
-#define FL_MQTT_EVICTIONS		64		/* per call of the registry */
+#define FL_MQTT_STATS_MS         1000 /* counters into the registry */
+#define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
+#define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
+#define FL_MQTT_CATCHUP_QUEUE    64   /* messages a lagging connection keeps at hand */
+#define FL_MQTT_EVICTIONS        64   /* per call of the registry */
 
 /* ---- settings (settings.c) ---- */
 
 typedef enum FlMqtt3Refusal
 {
-	FL_MQTT3_CLOSE,				/* a refused QoS 1 PUBLISH of 3.x ends the connection */
-	FL_MQTT3_ACKNOWLEDGE		/* it is acknowledged and dropped */
+	FL_MQTT3_CLOSE,      /* a refused QoS 1 PUBLISH of 3.x ends the connection */
+	FL_MQTT3_ACKNOWLEDGE /* it is acknowledged and dropped */
 } FlMqtt3Refusal;
 
 extern char *fl_mqtt_listen;
 extern bool fl_mqtt_allow_anonymous;
-extern int	fl_mqtt_connect_timeout_s;
-extern int	fl_mqtt_max_packet_bytes;
-extern int	fl_mqtt_max_inflight;
-extern int	fl_mqtt_max_keep_alive_s;
-extern int	fl_mqtt_max_topic_aliases;
-extern int	fl_mqtt_max_topic_levels;
-extern int	fl_mqtt_max_queued_messages;
-extern int	fl_mqtt_max_queued_kb;
-extern int	fl_mqtt_buffer_memory_mb;
-extern int	fl_mqtt3_refusal;
+extern int fl_mqtt_connect_timeout_s;
+extern int fl_mqtt_max_packet_bytes;
+extern int fl_mqtt_max_inflight;
+extern int fl_mqtt_max_keep_alive_s;
+extern int fl_mqtt_max_topic_aliases;
+extern int fl_mqtt_max_topic_levels;
+extern int fl_mqtt_max_queued_messages;
+extern int fl_mqtt_max_queued_kb;
+extern int fl_mqtt_buffer_memory_mb;
+extern int fl_mqtt3_refusal;
 
 /* ---- connection ---- */
 
 /* bgworker/mqtt/README.md has the picture. */
 typedef enum FlMqttState
 {
-	FL_MQTT_STATE_NEW,			/* waiting for CONNECT, CONNECT timeout runs */
-	FL_MQTT_STATE_AUTHENTICATING,	/* the password is being checked elsewhere */
-	FL_MQTT_STATE_TAKING_OVER,	/* another connection of this client has to go first */
-	FL_MQTT_STATE_OPEN,			/* CONNACK was sent */
-	FL_MQTT_STATE_CLOSED		/* on_close was called; nothing is sent any more */
+	FL_MQTT_STATE_NEW,            /* waiting for CONNECT, CONNECT timeout runs */
+	FL_MQTT_STATE_AUTHENTICATING, /* the password is being checked elsewhere */
+	FL_MQTT_STATE_TAKING_OVER,    /* another connection of this client has to go first */
+	FL_MQTT_STATE_OPEN,           /* CONNACK was sent */
+	FL_MQTT_STATE_CLOSED          /* on_close was called; nothing is sent any more */
 } FlMqttState;
 
 typedef struct FlMqttDoor FlMqttDoor;
@@ -96,128 +96,128 @@ typedef struct FlMqttMessage FlMqttMessage;
  */
 typedef struct FlMqttWho
 {
-	int64		credential;
-	Oid			role;
-	uint8		kind;			/* FlIdentityKind */
-	uint8		tenant_len;
-	uint8		device_len;
-	uint16		client_id_len;
-	char		text[FLEXIBLE_ARRAY_MEMBER];	/* tenant, device, client id; each with NUL */
+	int64 credential;
+	Oid role;
+	uint8 kind; /* FlIdentityKind */
+	uint8 tenant_len;
+	uint8 device_len;
+	uint16 client_id_len;
+	char text[FLEXIBLE_ARRAY_MEMBER]; /* tenant, device, client id; each with NUL */
 } FlMqttWho;
 
 /* A CONNECT that waits for login or takeover: its bytes, to be decoded again. */
 typedef struct FlMqttPending
 {
-	int64		since_ms;
-	bool		assigned;		/* the client id is ours */
-	bool		queued;			/* in door->logins */
-	FlIdentity	identity;		/* valid from TAKING_OVER on */
-	Size		len;
-	uint8		bytes[FLEXIBLE_ARRAY_MEMBER];
+	int64 since_ms;
+	bool assigned;       /* the client id is ours */
+	bool queued;         /* in door->logins */
+	FlIdentity identity; /* valid from TAKING_OVER on */
+	Size len;
+	uint8 bytes[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttPending;
 
 typedef struct FlMqttWillMessage
 {
-	uint8		qos;
-	uint8		version;
-	uint32		len;			/* of a PUBLISH of that version */
-	uint8		bytes[FLEXIBLE_ARRAY_MEMBER];
+	uint8 qos;
+	uint8 version;
+	uint32 len; /* of a PUBLISH of that version */
+	uint8 bytes[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttWillMessage;
 
 /* A subscription: one filter of one connection. */
 typedef struct FlMqttFilter
 {
-	dlist_node	node;			/* in its subscriber's list */
+	dlist_node node; /* in its subscriber's list */
 	FlMqttConn *conn;
-	TimestampTz since;			/* records appended before it are not for it */
-	uint32		id;				/* subscription identifier, 0 = none */
-	uint8		qos;
-	bool		no_local;
-	bool		as_published;
-	bool		wildcard;
-	uint16		len;
-	uint8		text[FLEXIBLE_ARRAY_MEMBER];
+	TimestampTz since; /* records appended before it are not for it */
+	uint32 id;         /* subscription identifier, 0 = none */
+	uint8 qos;
+	bool no_local;
+	bool as_published;
+	bool wildcard;
+	uint16 len;
+	uint8 text[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttFilter;
 
 typedef struct FlMqttIds
 {
-	uint32		count;
-	uint32		id[FLEXIBLE_ARRAY_MEMBER];
+	uint32 count;
+	uint32 id[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttIds;
 
 /* A delivery that waits for a packet identifier. */
 typedef struct FlMqttQueued
 {
-	FlMqttMessage *message;		/* counted reference */
-	FlMqttIds  *ids;			/* NULL = none */
-	bool		retain;
+	FlMqttMessage *message; /* counted reference */
+	FlMqttIds *ids;         /* NULL = none */
+	bool retain;
 } FlMqttQueued;
 
 /* What a connection needs only once it has subscribed. */
 typedef struct FlMqttSubscriber
 {
-	dlist_head	filters;
-	uint32		filter_count;
-	uint32		wildcard_count;
-	uint64		mark;			/* number of the match that last found it */
-	uint32		target;			/* ... and its place among that match's targets */
+	dlist_head filters;
+	uint32 filter_count;
+	uint32 wildcard_count;
+	uint64 mark;   /* number of the match that last found it */
+	uint32 target; /* ... and its place among that match's targets */
 
 	/* QoS 1 under way and waiting */
-	uint16		next_packet_id;
-	uint16		window;			/* how many may be under way */
-	uint16		inflight_count;
-	uint16		inflight_cap;
-	uint16	   *inflight;
-	FlMqttQueued *queue;		/* a ring */
-	uint32		queue_cap;
-	uint32		queue_head;
-	uint32		queue_len;
-	Size		queue_bytes;
+	uint16 next_packet_id;
+	uint16 window; /* how many may be under way */
+	uint16 inflight_count;
+	uint16 inflight_cap;
+	uint16 *inflight;
+	FlMqttQueued *queue; /* a ring */
+	uint32 queue_cap;
+	uint32 queue_head;
+	uint32 queue_len;
+	Size queue_bytes;
 
 	/* reading the log alone */
-	bool		lagging;
-	dlist_node	lag_node;
-	int			cursor_count;
-	FlLogPosition *cursors;		/* by feed number */
+	bool lagging;
+	dlist_node lag_node;
+	int cursor_count;
+	FlLogPosition *cursors; /* by feed number */
 
-	uint64		delivered;
-	uint64		dropped;
+	uint64 delivered;
+	uint64 dropped;
 } FlMqttSubscriber;
 
 typedef struct FlMqttAliases
 {
-	int			max;
-	FlMqttBytes topic[FLEXIBLE_ARRAY_MEMBER];	/* owned copies, by alias - 1 */
+	int max;
+	FlMqttBytes topic[FLEXIBLE_ARRAY_MEMBER]; /* owned copies, by alias - 1 */
 } FlMqttAliases;
 
 struct FlMqttConn
 {
-	FlNetConn	net;			/* must come first */
+	FlNetConn net; /* must come first */
 	FlMqttDoor *door;
-	FlMqttWho  *who;			/* from login on */
-	FlMqttPending *pending;		/* until OPEN */
+	FlMqttWho *who;         /* from login on */
+	FlMqttPending *pending; /* until OPEN */
 	FlMqttWillMessage *will;
 	FlMqttAliases *aliases;
 	FlMqttSubscriber *sub;
-	uint64		id;
-	FlConnKey	key;			/* in the registry, when registered */
-	int64		last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
-	dlist_node	wait_node;		/* in door->full, taking_over or logins */
-	uint64		published;		/* PUBLISH received */
-	uint32		max_packet;		/* the client's maximum packet size */
-	uint32		max_in_packet;	/* ours, as announced */
-	uint16		receive_max;	/* the client's receive maximum */
-	uint16		keep_alive_s;	/* in force, 0 = none */
-	uint16		unacked;		/* QoS 1 PUBLISH of the client not yet acknowledged */
-	uint16		max_unacked;	/* what we announced as receive maximum */
-	uint8		state;			/* FlMqttState */
-	uint8		version;		/* FlMqttVersion */
-	bool		registered;
-	bool		full;			/* in door->full: ingest had no room */
-	bool		no_will;		/* DISCONNECT 0x00 was received */
-	bool		stats_dirty;
-	bool		out_paused;		/* reading paused because the client reads no answers */
-	bool		acks_paused;	/* reading paused because too much is unacknowledged */
+	uint64 id;
+	FlConnKey key;        /* in the registry, when registered */
+	int64 last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
+	dlist_node wait_node; /* in door->full, taking_over or logins */
+	uint64 published;     /* PUBLISH received */
+	uint32 max_packet;    /* the client's maximum packet size */
+	uint32 max_in_packet; /* ours, as announced */
+	uint16 receive_max;   /* the client's receive maximum */
+	uint16 keep_alive_s;  /* in force, 0 = none */
+	uint16 unacked;       /* QoS 1 PUBLISH of the client not yet acknowledged */
+	uint16 max_unacked;   /* what we announced as receive maximum */
+	uint8 state;          /* FlMqttState */
+	uint8 version;        /* FlMqttVersion */
+	bool registered;
+	bool full;    /* in door->full: ingest had no room */
+	bool no_will; /* DISCONNECT 0x00 was received */
+	bool stats_dirty;
+	bool out_paused;  /* reading paused because the client reads no answers */
+	bool acks_paused; /* reading paused because too much is unacknowledged */
 };
 
 /* ---- messages ---- */
@@ -228,11 +228,11 @@ struct FlMqttConn
  */
 struct FlMqttMessage
 {
-	int			refs;			/* 0: transient */
-	Size		size;			/* memory of a shared one */
-	TimestampTz expires;		/* 0 = never */
-	FlMqttPublish publish;		/* qos is that of the publisher */
-	FlMqttBytes client_id;		/* of the publisher, for No Local */
+	int refs;              /* 0: transient */
+	Size size;             /* memory of a shared one */
+	TimestampTz expires;   /* 0 = never */
+	FlMqttPublish publish; /* qos is that of the publisher */
+	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;
 	FlMqttBytes device;
 };
@@ -241,29 +241,29 @@ struct FlMqttMessage
 
 typedef struct FlMqttFeed
 {
-	Oid			stream;
-	int32		shard;
-	bool		wanted;			/* some filter can match a topic of its mounts */
-	bool		gone;			/* the stream is dropped or no longer mounted */
-	FlShard    *shared;			/* its tails; good while its key is ours */
-	FlLogPosition pos;			/* everything below has been delivered */
-	int64		retry_ms;		/* after an error, when to try again */
+	Oid stream;
+	int32 shard;
+	bool wanted;       /* some filter can match a topic of its mounts */
+	bool gone;         /* the stream is dropped or no longer mounted */
+	FlShard *shared;   /* its tails; good while its key is ours */
+	FlLogPosition pos; /* everything below has been delivered */
+	int64 retry_ms;    /* after an error, when to try again */
 } FlMqttFeed;
 
 typedef struct FlMqttTarget
 {
 	FlMqttConn *conn;
-	uint8		qos;			/* highest of its matching filters */
-	bool		as_published;
-	uint32		first_id;		/* in door->ids, 0 = none */
-	uint32		last_id;
-	uint32		id_count;
+	uint8 qos; /* highest of its matching filters */
+	bool as_published;
+	uint32 first_id; /* in door->ids, 0 = none */
+	uint32 last_id;
+	uint32 id_count;
 } FlMqttTarget;
 
 typedef struct FlMqttIdNode
 {
-	uint32		id;
-	uint32		next;			/* in door->ids, 0 = end */
+	uint32 id;
+	uint32 next; /* in door->ids, 0 = end */
 } FlMqttIdNode;
 
 /* ---- door ---- */
@@ -282,67 +282,67 @@ typedef enum FlMqttLogKind
 
 typedef struct FlMqttLogBudget
 {
-	int64		window_ms;
-	int			lines;
-	uint64		suppressed;
+	int64 window_ms;
+	int lines;
+	uint64 suppressed;
 } FlMqttLogBudget;
 
 struct FlMqttConnTable_hash;
 
 struct FlMqttDoor
 {
-	int			index;
-	MemoryContext context;		/* the door's life */
-	MemoryContext turn;			/* reset every turn */
-	FlNetLoop  *net;
-	FlIngest   *ingest;
+	int index;
+	MemoryContext context; /* the door's life */
+	MemoryContext turn;    /* reset every turn */
+	FlNetLoop *net;
+	FlIngest *ingest;
 	struct FlMqttConnTable_hash *conns;
-	FlTrie	   *trie;
-	bool		stopping;
+	FlTrie *trie;
+	bool stopping;
 
-	dlist_head	full;			/* connections waiting for room in ingest */
-	dlist_head	taking_over;
-	dlist_head	logins;			/* those whose login could not be begun yet */
-	int			login_count;
-	dlist_head	lagging;
+	dlist_head full; /* connections waiting for room in ingest */
+	dlist_head taking_over;
+	dlist_head logins; /* those whose login could not be begun yet */
+	int login_count;
+	dlist_head lagging;
 
-	Size		message_bytes;	/* in shared messages */
+	Size message_bytes; /* in shared messages */
 	FlMqttFeed *feeds;
-	int			feed_count;
-	int			feed_cap;
-	uint64		feed_version;	/* catalog version the feeds were made from */
-	TimestampTz feed_checked;	/* append clock when they were made */
-	bool		refreshing;		/* making feeds right now, for the error handler */
-	int64		refresh_retry_ms;	/* after an error, when to go on */
-	Oid			bad_stream;		/* whose feed could not be made */
-	bool		feed_more;		/* some feed or lagging connection has work left */
-	bool		interest_changed;	/* subscriptions came or went in this turn */
+	int feed_count;
+	int feed_cap;
+	uint64 feed_version;      /* catalog version the feeds were made from */
+	TimestampTz feed_checked; /* append clock when they were made */
+	bool refreshing;          /* making feeds right now, for the error handler */
+	int64 refresh_retry_ms;   /* after an error, when to go on */
+	Oid bad_stream;           /* whose feed could not be made */
+	bool feed_more;           /* some feed or lagging connection has work left */
+	bool interest_changed;    /* subscriptions came or went in this turn */
 	FlBatchDecoder *decoder;
 
-	uint64		acl_version;	/* catalog version the subscriptions were checked with */
-	uint64		revocations;	/* cursor */
-	int64		next_stats_ms;
+	uint64 acl_version; /* catalog version the subscriptions were checked with */
+	uint64 revocations; /* cursor */
+	int64 next_stats_ms;
 
 	/* scratch */
-	FlBuf		out;			/* one packet */
-	FlBuf		headers;		/* one header list */
-	char	   *keys;			/* record key and shard key */
-	FlIdentity	identity;
+	FlBuf out;     /* one packet */
+	FlBuf headers; /* one header list */
+	char *keys;    /* record key and shard key */
+	FlIdentity identity;
 	FlMqttPacket packet;
 	FlMqttMessage message;
-	FlMqttUserProperty *users;	/* of message */
+	FlMqttUserProperty *users; /* of message */
 	FlMqttTarget *targets;
-	uint32		target_count;
-	uint32		target_cap;
+	uint32 target_count;
+	uint32 target_cap;
 	FlMqttIdNode *ids;
-	uint32		id_count;
-	uint32		id_cap;
-	uint64		match;			/* number of the current match */
-	uint32	   *id_list;		/* ids of one target, flat */
+	uint32 id_count;
+	uint32 id_cap;
+	uint64 match;    /* number of the current match */
+	uint32 *id_list; /* ids of one target, flat */
 
 	/* what is being worked on, for the error handler */
 	FlMqttConn *current;
-	int			current_feed;	/* -1 = none */
+	int current_feed; /* -1 = none */
 	FlMqttConn *current_lag;
 
 	FlMqttLogBudget log[FL_MQTT_LOG_KINDS];
@@ -350,7 +350,7 @@ struct FlMqttDoor
 
 /* in connection.c */
 extern const FlNetProtocol fl_mqtt_protocol;
-extern FlMqttDoor *fl_mqtt_door;	/* this worker's */
+extern FlMqttDoor *fl_mqtt_door; /* this worker's */
 extern void fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state);
 extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
@@ -360,11 +360,10 @@ extern void fl_mqtt_resume(FlMqttConn *conn);
 extern FlMqttConn *fl_mqtt_find(FlMqttDoor *door, uint64 id);
 extern void fl_mqtt_start_keep_alive(FlMqttConn *conn);
 extern void fl_mqtt_conns_init(FlMqttDoor *door);
-extern void fl_mqtt_each(FlMqttDoor *door, void (*f) (FlMqttConn *conn));
+extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 
 /* in connect.c */
-extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame,
-								   const FlMqttConnect *connect);
+extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
 extern void fl_mqtt_take_logins(FlMqttDoor *door);
 /* The connection waits no more for its login to be begun. */
@@ -374,19 +373,17 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 /* in publish.c */
 /* False: there is no room now, present the packet again. */
 extern bool fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish);
-extern void fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err,
-								Oid stream, int32 shard, int64 log_offset);
+extern void fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
+								int64 log_offset);
 /* Adds a record for a publish that is authorised here; FL_ERR_SHARD_BUSY: no room. */
-extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id,
-							 Size client_id_len, const FlMqttPublish *publish, FlMqttVersion version,
-							 uint64 conn_id, const char **why);
+extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
+							 const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why);
 extern void fl_mqtt_resume_full(FlMqttDoor *door);
 
 /* in headers.c */
-extern FlResult fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish,
-									  FlMqttVersion version, const char *client_id,
-									  Size client_id_len, bool with_topic);
-#define FL_MQTT_TIME_LEN 24		/* 2026-12-01T23:15:00.123Z */
+extern FlResult fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish, FlMqttVersion version,
+									  const char *client_id, Size client_id_len, bool with_topic);
+#define FL_MQTT_TIME_LEN 24 /* 2026-12-01T23:15:00.123Z */
 extern void fl_mqtt_format_time(TimestampTz at, char out[FL_MQTT_TIME_LEN + 1]);
 extern bool fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at);
 
@@ -399,21 +396,20 @@ extern void fl_mqtt_check_rights(FlMqttDoor *door);
 /* in message.c */
 /* The topic of a record; false where it has none that MQTT can name. */
 extern bool fl_mqtt_record_topic(const FlLogRecord *rec, FlMqttBytes *topic);
-extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic,
-								   FlMqttMessage *message);
+extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message);
 extern FlMqttMessage *fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message);
 extern void fl_mqtt_message_release(FlMqttDoor *door, FlMqttMessage *message);
 
 /* in deliver.c */
 typedef enum FlMqttDelivery
 {
-	FL_MQTT_SENT,				/* or dropped for good, and counted */
+	FL_MQTT_SENT, /* or dropped for good, and counted */
 	FL_MQTT_QUEUED,
-	FL_MQTT_NO_ROOM				/* QoS 1 only */
+	FL_MQTT_NO_ROOM /* QoS 1 only */
 } FlMqttDelivery;
 
-extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos,
-									  bool retain, const uint32 *ids, uint32 id_count);
+extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain,
+									  const uint32 *ids, uint32 id_count);
 extern void fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
@@ -442,15 +438,14 @@ extern void fl_mqtt_catchup_run(FlMqttDoor *door);
 
 /* in registry.c */
 extern void fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info);
-extern void fl_mqtt_make_key(const FlIdentity *identity, const char *client_id,
-							 Size len, FlConnKey *key);
+extern void fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, Size len, FlConnKey *key);
 extern void fl_mqtt_take_evictions(FlMqttDoor *door);
 extern void fl_mqtt_take_revocations(FlMqttDoor *door);
 extern void fl_mqtt_report_stats(FlMqttDoor *door);
 
 /* in who.c */
-extern FlMqttWho *fl_mqtt_pack_who(MemoryContext context, const FlIdentity *identity,
-								   const uint8 *client_id, Size client_id_len);
+extern FlMqttWho *fl_mqtt_pack_who(MemoryContext context, const FlIdentity *identity, const uint8 *client_id,
+								   Size client_id_len);
 extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
 extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
 extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
@@ -468,4 +463,4 @@ extern bool fl_mqtt_wills_wait(void);
 extern bool fl_mqtt_log_allowed(FlMqttDoor *door, FlMqttLogKind kind);
 extern const char *fl_mqtt_name(const FlMqttConn *conn);
 
-#endif							/* FLEETLOG_MQTT_PRIVATE_H */
+#endif /* FLEETLOG_MQTT_PRIVATE_H */

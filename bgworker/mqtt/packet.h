@@ -14,10 +14,8 @@
 /* Fills *fault and gives FL_MALFORMED, so that callers can return in one line. */
 extern FlResult fl_mqtt_fault(FlMqttFault *fault, FlMqttReason reason, const char *what);
 
-#define FL_MQTT_MALFORMED(fault, what) \
-	fl_mqtt_fault((fault), FL_MQTT_RC_MALFORMED_PACKET, (what))
-#define FL_MQTT_BROKEN(fault, what) \
-	fl_mqtt_fault((fault), FL_MQTT_RC_PROTOCOL_ERROR, (what))
+#define FL_MQTT_MALFORMED(fault, what) fl_mqtt_fault((fault), FL_MQTT_RC_MALFORMED_PACKET, (what))
+#define FL_MQTT_BROKEN(fault, what)    fl_mqtt_fault((fault), FL_MQTT_RC_PROTOCOL_ERROR, (what))
 
 /* ---- in packet_frame.c: wire types ---- */
 
@@ -49,8 +47,7 @@ extern FlMqttBytes fl_mqtt_rest(FlReader *in);
  * Reads a property block with its length.  packet_bit is FL_MQTT_BIT(type) or
  * FL_MQTT_BIT_WILL.  An absent block is the caller's business.
  */
-extern FlResult fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit,
-									 FlMqttSender sender, FlMqttProps *props,
+extern FlResult fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *props,
 									 FlMqttFault *fault);
 /* Writes a property block with its length. */
 extern void fl_mqtt_encode_props(FlBuf *out, const FlMqttProps *props);
@@ -64,61 +61,46 @@ extern FlResult fl_mqtt_check_response_topic(const FlMqttProps *props, FlMqttFau
 
 /* ---- one decode/encode pair per packet ---- */
 
-extern FlResult fl_mqtt_decode_connect(const FlMqttFrame *frame, FlMqttConnect *connect,
-									   FlMqttFault *fault);
+extern FlResult fl_mqtt_decode_connect(const FlMqttFrame *frame, FlMqttConnect *connect, FlMqttFault *fault);
 extern void fl_mqtt_encode_connect(FlBuf *out, const FlMqttConnect *connect);
 
-extern FlResult fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version,
-									   FlMqttConnack *connack, FlMqttFault *fault);
-extern void fl_mqtt_encode_connack(FlBuf *out, FlMqttVersion version,
-								   const FlMqttConnack *connack);
-
-extern FlResult fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version,
-									   FlMqttSender sender, FlMqttPublish *publish,
+extern FlResult fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttConnack *connack,
 									   FlMqttFault *fault);
-extern void fl_mqtt_encode_publish(FlBuf *out, FlMqttVersion version,
-								   const FlMqttPublish *publish);
+extern void fl_mqtt_encode_connack(FlBuf *out, FlMqttVersion version, const FlMqttConnack *connack);
 
-extern FlResult fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version,
-								   FlMqttSender sender, FlMqttAck *ack,
+extern FlResult fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
+									   FlMqttPublish *publish, FlMqttFault *fault);
+extern void fl_mqtt_encode_publish(FlBuf *out, FlMqttVersion version, const FlMqttPublish *publish);
+
+extern FlResult fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender, FlMqttAck *ack,
 								   FlMqttFault *fault);
-extern void fl_mqtt_encode_ack(FlBuf *out, FlMqttVersion version, FlMqttType type,
-							   const FlMqttAck *ack);
+extern void fl_mqtt_encode_ack(FlBuf *out, FlMqttVersion version, FlMqttType type, const FlMqttAck *ack);
 
-extern FlResult fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version,
-										 FlMqttSubscribe *subscribe, FlMqttFault *fault);
-extern void fl_mqtt_encode_subscribe(FlBuf *out, FlMqttVersion version,
-									 const FlMqttSubscribe *subscribe);
+extern FlResult fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSubscribe *subscribe,
+										 FlMqttFault *fault);
+extern void fl_mqtt_encode_subscribe(FlBuf *out, FlMqttVersion version, const FlMqttSubscribe *subscribe);
 
-extern FlResult fl_mqtt_decode_suback(const FlMqttFrame *frame, FlMqttVersion version,
-									  FlMqttSuback *suback, FlMqttFault *fault);
-extern void fl_mqtt_encode_suback(FlBuf *out, FlMqttVersion version,
-								  const FlMqttSuback *suback);
+extern FlResult fl_mqtt_decode_suback(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *suback,
+									  FlMqttFault *fault);
+extern void fl_mqtt_encode_suback(FlBuf *out, FlMqttVersion version, const FlMqttSuback *suback);
 
 extern FlResult fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version,
-										   FlMqttUnsubscribe *unsubscribe,
-										   FlMqttFault *fault);
-extern void fl_mqtt_encode_unsubscribe(FlBuf *out, FlMqttVersion version,
-									   const FlMqttUnsubscribe *unsubscribe);
+										   FlMqttUnsubscribe *unsubscribe, FlMqttFault *fault);
+extern void fl_mqtt_encode_unsubscribe(FlBuf *out, FlMqttVersion version, const FlMqttUnsubscribe *unsubscribe);
 
-extern FlResult fl_mqtt_decode_unsuback(const FlMqttFrame *frame, FlMqttVersion version,
-										FlMqttSuback *unsuback, FlMqttFault *fault);
-extern void fl_mqtt_encode_unsuback(FlBuf *out, FlMqttVersion version,
-									const FlMqttSuback *unsuback);
+extern FlResult fl_mqtt_decode_unsuback(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *unsuback,
+										FlMqttFault *fault);
+extern void fl_mqtt_encode_unsuback(FlBuf *out, FlMqttVersion version, const FlMqttSuback *unsuback);
 
 extern FlResult fl_mqtt_decode_ping(const FlMqttFrame *frame, FlMqttFault *fault);
 extern void fl_mqtt_encode_ping(FlBuf *out, FlMqttType type);
 
-extern FlResult fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version,
-										  FlMqttSender sender,
-										  FlMqttReasonPacket *disconnect,
-										  FlMqttFault *fault);
-extern void fl_mqtt_encode_disconnect(FlBuf *out, FlMqttVersion version,
-									  const FlMqttReasonPacket *disconnect);
+extern FlResult fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
+										  FlMqttReasonPacket *disconnect, FlMqttFault *fault);
+extern void fl_mqtt_encode_disconnect(FlBuf *out, FlMqttVersion version, const FlMqttReasonPacket *disconnect);
 
-extern FlResult fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version,
-									FlMqttSender sender, FlMqttReasonPacket *auth,
-									FlMqttFault *fault);
+extern FlResult fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
+									FlMqttReasonPacket *auth, FlMqttFault *fault);
 extern void fl_mqtt_encode_auth(FlBuf *out, const FlMqttReasonPacket *auth);
 
 /* ---- in packet_frame.c: writing the fixed header ---- */
@@ -131,4 +113,4 @@ extern void fl_mqtt_encode_auth(FlBuf *out, const FlMqttReasonPacket *auth);
 extern size_t fl_mqtt_packet_begin(FlBuf *out);
 extern void fl_mqtt_packet_end(FlBuf *out, size_t start, FlMqttType type, uint8_t flags);
 
-#endif							/* FLEETLOG_MQTT_PACKET_PRIVATE_H */
+#endif /* FLEETLOG_MQTT_PACKET_PRIVATE_H */

@@ -8,10 +8,10 @@
 #include "packet.h"
 
 FlResult
-fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
-				   FlMqttAck *ack, FlMqttFault *fault)
+fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender, FlMqttAck *ack,
+				   FlMqttFault *fault)
 {
-	FlReader	in;
+	FlReader in;
 
 	fl_mqtt_props_init(&ack->props);
 	ack->reason = FL_MQTT_RC_SUCCESS;
@@ -28,8 +28,7 @@ fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender
 			return FL_MQTT_BROKEN(fault, "reason code is not one of this packet");
 		if (fl_reader_left(&in) > 0)
 		{
-			FlResult	result = fl_mqtt_decode_props(&in, 1u << frame->type, sender,
-													  &ack->props, fault);
+			FlResult result = fl_mqtt_decode_props(&in, 1u << frame->type, sender, &ack->props, fault);
 
 			if (result != FL_OK)
 				return result;
@@ -43,12 +42,12 @@ fl_mqtt_decode_ack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender
 void
 fl_mqtt_encode_ack(FlBuf *out, FlMqttVersion version, FlMqttType type, const FlMqttAck *ack)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 
 	fl_write_be16(out, ack->packet_id);
 	if (version == FL_MQTT_5_0)
 	{
-		bool		props = !fl_mqtt_props_empty(&ack->props);
+		bool props = !fl_mqtt_props_empty(&ack->props);
 
 		if (props || ack->reason != FL_MQTT_RC_SUCCESS)
 			fl_write_u8(out, ack->reason);

@@ -19,10 +19,10 @@ reason_allowed(FlMqttSender sender, uint8_t reason)
 }
 
 FlResult
-fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
-					FlMqttReasonPacket *auth, FlMqttFault *fault)
+fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender, FlMqttReasonPacket *auth,
+					FlMqttFault *fault)
 {
-	FlReader	in;
+	FlReader in;
 
 	fl_mqtt_props_init(&auth->props);
 	auth->reason = FL_MQTT_RC_SUCCESS;
@@ -35,8 +35,7 @@ fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSende
 		return FL_MQTT_BROKEN(fault, "reason code is not one of this AUTH");
 	if (fl_reader_left(&in) > 0)
 	{
-		FlResult	result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(AUTH), sender,
-												  &auth->props, fault);
+		FlResult result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(AUTH), sender, &auth->props, fault);
 
 		if (result != FL_OK)
 			return result;
@@ -51,8 +50,8 @@ fl_mqtt_decode_auth(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSende
 void
 fl_mqtt_encode_auth(FlBuf *out, const FlMqttReasonPacket *auth)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
-	bool		props = !fl_mqtt_props_empty(&auth->props);
+	size_t start = fl_mqtt_packet_begin(out);
+	bool props = !fl_mqtt_props_empty(&auth->props);
 
 	if (props || auth->reason != FL_MQTT_RC_SUCCESS)
 	{

@@ -5,11 +5,10 @@
 #include "packet.h"
 
 FlResult
-fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version,
-					   FlMqttConnack *connack, FlMqttFault *fault)
+fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version, FlMqttConnack *connack, FlMqttFault *fault)
 {
-	FlReader	in;
-	uint8_t		flags;
+	FlReader in;
+	uint8_t flags;
 
 	fl_mqtt_props_init(&connack->props);
 	fl_reader_init(&in, frame->body, frame->body_len);
@@ -21,17 +20,16 @@ fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version,
 	if (version != FL_MQTT_3_1 && (flags & 0xFE))
 		return FL_MQTT_MALFORMED(fault, "reserved CONNACK flag is set");
 	connack->session_present = version != FL_MQTT_3_1 && (flags & 0x01) != 0;
-	if (connack->session_present && connack->code != 0)	/* MQTT-3.2.2-6 */
+	if (connack->session_present && connack->code != 0) /* MQTT-3.2.2-6 */
 		return FL_MQTT_BROKEN(fault, "session present in a refusing CONNACK");
 
 	if (version == FL_MQTT_5_0)
 	{
-		FlResult	result;
+		FlResult result;
 
 		if (!fl_mqtt_reason_allowed(FL_MQTT_CONNACK, connack->code))
 			return FL_MQTT_BROKEN(fault, "reason code is not one of CONNACK");
-		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(CONNACK), FL_MQTT_FROM_SERVER,
-									  &connack->props, fault);
+		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(CONNACK), FL_MQTT_FROM_SERVER, &connack->props, fault);
 		if (result != FL_OK)
 			return result;
 	}
@@ -45,7 +43,7 @@ fl_mqtt_decode_connack(const FlMqttFrame *frame, FlMqttVersion version,
 void
 fl_mqtt_encode_connack(FlBuf *out, FlMqttVersion version, const FlMqttConnack *connack)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 
 	fl_write_u8(out, connack->session_present ? 1 : 0);
 	fl_write_u8(out, connack->code);

@@ -10,13 +10,13 @@
 
 #include "fleetlog/topic.h"
 
-#define CONNECT_RESERVED	0x01
-#define CONNECT_CLEAN		0x02
-#define CONNECT_WILL		0x04
-#define CONNECT_WILL_QOS	0x18
-#define CONNECT_WILL_RETAIN	0x20
-#define CONNECT_PASSWORD	0x40
-#define CONNECT_USERNAME	0x80
+#define CONNECT_RESERVED    0x01
+#define CONNECT_CLEAN       0x02
+#define CONNECT_WILL        0x04
+#define CONNECT_WILL_QOS    0x18
+#define CONNECT_WILL_RETAIN 0x20
+#define CONNECT_PASSWORD    0x40
+#define CONNECT_USERNAME    0x80
 
 static bool
 name_is(FlMqttBytes name, const char *text)
@@ -29,7 +29,7 @@ static FlResult
 decode_protocol(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 {
 	FlMqttBytes name;
-	uint8_t		level;
+	uint8_t level;
 
 	if (!fl_mqtt_read_string(in, &name))
 		return FL_MQTT_MALFORMED(fault, "bad protocol name");
@@ -45,16 +45,14 @@ decode_protocol(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 			/* what we would answer an unknown level in, too */
 			connect->version = FL_MQTT_3_1_1;
 		if (level != FL_MQTT_5_0 && level != FL_MQTT_3_1_1 && !connect->bridge)
-			return fl_mqtt_fault(fault, FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION,
-								 "unsupported protocol level");
+			return fl_mqtt_fault(fault, FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol level");
 	}
 	else if (name_is(name, "MQIsdp"))
 	{
 		connect->bridge = level == (0x80 | FL_MQTT_3_1);
 		connect->version = FL_MQTT_3_1;
 		if (level != FL_MQTT_3_1 && !connect->bridge)
-			return fl_mqtt_fault(fault, FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION,
-								 "unsupported protocol level");
+			return fl_mqtt_fault(fault, FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol level");
 	}
 	else
 		return FL_MQTT_MALFORMED(fault, "unknown protocol name");
@@ -64,19 +62,18 @@ decode_protocol(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 static FlResult
 check_flags(const FlMqttConnect *connect, uint8_t flags, FlMqttFault *fault)
 {
-	uint8_t		will_qos = (flags & CONNECT_WILL_QOS) >> 3;
+	uint8_t will_qos = (flags & CONNECT_WILL_QOS) >> 3;
 
 	/* MQTT-3.1.2-3; MQTT 3.1 says of this bit only that it is unused. */
 	if ((flags & CONNECT_RESERVED) && connect->version != FL_MQTT_3_1)
 		return FL_MQTT_MALFORMED(fault, "reserved CONNECT flag is set");
-	if (will_qos == 3)			/* MQTT-3.1.2-12 */
+	if (will_qos == 3) /* MQTT-3.1.2-12 */
 		return FL_MQTT_MALFORMED(fault, "will QoS 3");
 	/* MQTT-3.1.2-11, -13 */
 	if (!(flags & CONNECT_WILL) && (flags & (CONNECT_WILL_QOS | CONNECT_WILL_RETAIN)))
 		return FL_MQTT_MALFORMED(fault, "will QoS or retain without a will");
 	/* 3.1.1 MQTT-3.1.2-22; MQTT 5.0 allows a password alone */
-	if ((flags & CONNECT_PASSWORD) && !(flags & CONNECT_USERNAME) &&
-		connect->version != FL_MQTT_5_0)
+	if ((flags & CONNECT_PASSWORD) && !(flags & CONNECT_USERNAME) && connect->version != FL_MQTT_5_0)
 		return FL_MQTT_MALFORMED(fault, "password without user name");
 	return FL_OK;
 }
@@ -88,8 +85,7 @@ decode_will(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 
 	if (connect->version == FL_MQTT_5_0)
 	{
-		FlResult	result = fl_mqtt_decode_props(in, FL_MQTT_BIT_WILL, FL_MQTT_FROM_CLIENT,
-												  &will->props, fault);
+		FlResult result = fl_mqtt_decode_props(in, FL_MQTT_BIT_WILL, FL_MQTT_FROM_CLIENT, &will->props, fault);
 
 		if (result == FL_OK)
 			result = fl_mqtt_check_response_topic(&will->props, fault);
@@ -98,8 +94,7 @@ decode_will(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 	}
 	if (!fl_mqtt_read_string(in, &will->topic))
 		return FL_MQTT_MALFORMED(fault, "bad will topic");
-	if (!fl_topic_name_valid(will->topic.data, will->topic.len) ||
-		!fl_mqtt_is_printable(will->topic))
+	if (!fl_topic_name_valid(will->topic.data, will->topic.len) || !fl_mqtt_is_printable(will->topic))
 		return FL_MQTT_MALFORMED(fault, "will topic is no topic name");
 	if (!fl_mqtt_read_binary(in, &will->payload))
 		return FL_MQTT_MALFORMED(fault, "bad will payload");
@@ -109,18 +104,17 @@ decode_will(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 static FlResult
 decode_payload(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 {
-	if (!fl_mqtt_read_string(in, &connect->client_id) ||
-		!fl_mqtt_is_printable(connect->client_id))
+	if (!fl_mqtt_read_string(in, &connect->client_id) || !fl_mqtt_is_printable(connect->client_id))
 		return FL_MQTT_MALFORMED(fault, "bad client identifier");
 	if (connect->will.present)
 	{
-		FlResult	result = decode_will(in, connect, fault);
+		FlResult result = decode_will(in, connect, fault);
 
 		if (result != FL_OK)
 			return result;
 	}
-	if (connect->has_username && (!fl_mqtt_read_string(in, &connect->username) ||
-								  !fl_mqtt_is_printable(connect->username)))
+	if (connect->has_username &&
+		(!fl_mqtt_read_string(in, &connect->username) || !fl_mqtt_is_printable(connect->username)))
 		return FL_MQTT_MALFORMED(fault, "bad user name");
 	if (connect->has_password && !fl_mqtt_read_binary(in, &connect->password))
 		return FL_MQTT_MALFORMED(fault, "bad password");
@@ -132,9 +126,9 @@ decode_payload(FlReader *in, FlMqttConnect *connect, FlMqttFault *fault)
 FlResult
 fl_mqtt_decode_connect(const FlMqttFrame *frame, FlMqttConnect *connect, FlMqttFault *fault)
 {
-	FlReader	in;
-	uint8_t		flags;
-	FlResult	result;
+	FlReader in;
+	uint8_t flags;
+	FlResult result;
 
 	memset(connect, 0, offsetof(FlMqttConnect, will));
 	connect->will.present = false;
@@ -164,8 +158,7 @@ fl_mqtt_decode_connect(const FlMqttFrame *frame, FlMqttConnect *connect, FlMqttF
 	connect->will.retain = (flags & CONNECT_WILL_RETAIN) != 0;
 	if (connect->version == FL_MQTT_5_0)
 	{
-		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(CONNECT), FL_MQTT_FROM_CLIENT,
-									  &connect->props, fault);
+		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(CONNECT), FL_MQTT_FROM_CLIENT, &connect->props, fault);
 		if (result != FL_OK)
 			return result;
 	}
@@ -186,8 +179,8 @@ fl_mqtt_encode_connect(FlBuf *out, const FlMqttConnect *connect)
 {
 	static const FlMqttBytes mqtt = {(const uint8_t *) "MQTT", 4};
 	static const FlMqttBytes mqisdp = {(const uint8_t *) "MQIsdp", 6};
-	size_t		start = fl_mqtt_packet_begin(out);
-	uint8_t		flags = 0;
+	size_t start = fl_mqtt_packet_begin(out);
+	uint8_t flags = 0;
 
 	fl_mqtt_write_binary(out, connect->version == FL_MQTT_3_1 ? mqisdp : mqtt);
 	fl_write_u8(out, (uint8_t) connect->version | (connect->bridge ? 0x80 : 0));
@@ -195,8 +188,7 @@ fl_mqtt_encode_connect(FlBuf *out, const FlMqttConnect *connect)
 	flags |= connect->has_username ? CONNECT_USERNAME : 0;
 	flags |= connect->has_password ? CONNECT_PASSWORD : 0;
 	if (connect->will.present)
-		flags |= CONNECT_WILL | (uint8_t) (connect->will.qos << 3) |
-			(connect->will.retain ? CONNECT_WILL_RETAIN : 0);
+		flags |= CONNECT_WILL | (uint8_t) (connect->will.qos << 3) | (connect->will.retain ? CONNECT_WILL_RETAIN : 0);
 	fl_write_u8(out, flags);
 	fl_write_be16(out, connect->keep_alive);
 	if (connect->version == FL_MQTT_5_0)

@@ -47,11 +47,10 @@ reason_allowed(FlMqttSender sender, uint8_t reason)
 }
 
 FlResult
-fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version,
-						  FlMqttSender sender, FlMqttReasonPacket *disconnect,
-						  FlMqttFault *fault)
+fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
+						  FlMqttReasonPacket *disconnect, FlMqttFault *fault)
 {
-	FlReader	in;
+	FlReader in;
 
 	fl_mqtt_props_init(&disconnect->props);
 	disconnect->reason = FL_MQTT_RC_SUCCESS;
@@ -65,8 +64,7 @@ fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version,
 			return FL_MQTT_BROKEN(fault, "reason code is not one of this DISCONNECT");
 		if (fl_reader_left(&in) > 0)
 		{
-			FlResult	result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(DISCONNECT), sender,
-													  &disconnect->props, fault);
+			FlResult result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(DISCONNECT), sender, &disconnect->props, fault);
 
 			if (result != FL_OK)
 				return result;
@@ -78,14 +76,13 @@ fl_mqtt_decode_disconnect(const FlMqttFrame *frame, FlMqttVersion version,
 }
 
 void
-fl_mqtt_encode_disconnect(FlBuf *out, FlMqttVersion version,
-						  const FlMqttReasonPacket *disconnect)
+fl_mqtt_encode_disconnect(FlBuf *out, FlMqttVersion version, const FlMqttReasonPacket *disconnect)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 
 	if (version == FL_MQTT_5_0)
 	{
-		bool		props = !fl_mqtt_props_empty(&disconnect->props);
+		bool props = !fl_mqtt_props_empty(&disconnect->props);
 
 		if (props || disconnect->reason != FL_MQTT_RC_SUCCESS)
 			fl_write_u8(out, disconnect->reason);

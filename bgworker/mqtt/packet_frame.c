@@ -15,8 +15,8 @@
 
 typedef struct FlTypeRow
 {
-	uint8_t		flags;
-	uint8_t		senders;
+	uint8_t flags;
+	uint8_t senders;
 } FlTypeRow;
 
 static const FlTypeRow type_rows[16] = {
@@ -39,11 +39,10 @@ fl_mqtt_fault(FlMqttFault *fault, FlMqttReason reason, const char *what)
  * version.
  */
 static FlResult
-check_first_byte(uint8_t first, FlMqttVersion version, FlMqttSender sender,
-				 FlMqttFault *fault)
+check_first_byte(uint8_t first, FlMqttVersion version, FlMqttSender sender, FlMqttFault *fault)
 {
-	uint8_t		type = first >> 4;
-	uint8_t		flags = first & 0x0F;
+	uint8_t type = first >> 4;
+	uint8_t flags = first & 0x0F;
 
 	if (type == 0)
 		return FL_MQTT_MALFORMED(fault, "reserved packet type 0");
@@ -68,10 +67,9 @@ check_first_byte(uint8_t first, FlMqttVersion version, FlMqttSender sender,
  * more bytes are needed.
  */
 static FlResult
-read_remaining(const uint8_t *data, size_t len, uint32_t *value, unsigned *used,
-			   bool *minimal, FlMqttFault *fault)
+read_remaining(const uint8_t *data, size_t len, uint32_t *value, unsigned *used, bool *minimal, FlMqttFault *fault)
 {
-	uint32_t	v = 0;
+	uint32_t v = 0;
 
 	*used = 0;
 	*minimal = true;
@@ -92,13 +90,12 @@ read_remaining(const uint8_t *data, size_t len, uint32_t *value, unsigned *used,
 }
 
 FlResult
-fl_mqtt_frame_next(const uint8_t *data, size_t len, FlMqttVersion version,
-				   FlMqttSender sender, size_t max_packet, FlMqttFrame *frame,
-				   FlMqttFault *fault)
+fl_mqtt_frame_next(const uint8_t *data, size_t len, FlMqttVersion version, FlMqttSender sender, size_t max_packet,
+				   FlMqttFrame *frame, FlMqttFault *fault)
 {
-	uint32_t	remaining = 0;
-	unsigned	used;
-	FlResult	result;
+	uint32_t remaining = 0;
+	unsigned used;
+	FlResult result;
 
 	frame->total = 0;
 	if (len == 0)
@@ -129,8 +126,8 @@ fl_mqtt_frame_next(const uint8_t *data, size_t len, FlMqttVersion version,
 }
 
 FlResult
-fl_mqtt_decode(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
-			   FlMqttPacket *packet, FlMqttFault *fault)
+fl_mqtt_decode(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender, FlMqttPacket *packet,
+			   FlMqttFault *fault)
 {
 	packet->type = (FlMqttType) frame->type;
 	switch (packet->type)
@@ -215,11 +212,11 @@ fl_mqtt_encode(FlBuf *out, FlMqttVersion version, const FlMqttPacket *packet)
 bool
 fl_mqtt_read_varint(FlReader *in, uint32_t *value)
 {
-	uint32_t	v = 0;
+	uint32_t v = 0;
 
 	for (unsigned i = 0; i < 4; i++)
 	{
-		uint8_t		b = fl_read_u8(in);
+		uint8_t b = fl_read_u8(in);
 
 		if (in->failed)
 			return false;
@@ -237,7 +234,7 @@ fl_mqtt_read_varint(FlReader *in, uint32_t *value)
 bool
 fl_mqtt_read_binary(FlReader *in, FlMqttBytes *bytes)
 {
-	uint16_t	len = fl_read_be16(in);
+	uint16_t len = fl_read_be16(in);
 
 	bytes->data = fl_read_bytes(in, len);
 	bytes->len = len;
@@ -247,8 +244,7 @@ fl_mqtt_read_binary(FlReader *in, FlMqttBytes *bytes)
 bool
 fl_mqtt_read_string(FlReader *in, FlMqttBytes *string)
 {
-	return fl_mqtt_read_binary(in, string) &&
-		fl_utf8_valid_mqtt(string->data, string->len);
+	return fl_mqtt_read_binary(in, string) && fl_utf8_valid_mqtt(string->data, string->len);
 }
 
 bool
@@ -256,7 +252,7 @@ fl_mqtt_is_printable(FlMqttBytes string)
 {
 	for (uint32_t i = 0; i < string.len; i++)
 	{
-		uint8_t		c = string.data[i];
+		uint8_t c = string.data[i];
 
 		if (c < 0x20 || c == 0x7F)
 			return false;
@@ -288,7 +284,7 @@ fl_mqtt_write_varint(FlBuf *out, uint32_t value)
 {
 	do
 	{
-		uint8_t		b = value & 0x7F;
+		uint8_t b = value & 0x7F;
 
 		value >>= 7;
 		fl_write_u8(out, value ? b | 0x80 : b);
@@ -312,7 +308,7 @@ size_t
 fl_mqtt_packet_begin(FlBuf *out)
 {
 	static const uint8_t gap[FL_MQTT_MAX_HEADER] = {0};
-	size_t		start = out->len;
+	size_t start = out->len;
 
 	fl_write_bytes(out, gap, sizeof(gap));
 	return start;
@@ -321,10 +317,10 @@ fl_mqtt_packet_begin(FlBuf *out)
 void
 fl_mqtt_packet_end(FlBuf *out, size_t start, FlMqttType type, uint8_t flags)
 {
-	size_t		body = start + FL_MQTT_MAX_HEADER;
-	size_t		remaining;
-	size_t		header;
-	uint8_t    *at;
+	size_t body = start + FL_MQTT_MAX_HEADER;
+	size_t remaining;
+	size_t header;
+	uint8_t *at;
 
 	if (out->failed)
 		return;
@@ -340,7 +336,7 @@ fl_mqtt_packet_end(FlBuf *out, size_t start, FlMqttType type, uint8_t flags)
 	*at++ = (uint8_t) (type << 4) | flags;
 	for (size_t v = remaining;;)
 	{
-		uint8_t		b = v & 0x7F;
+		uint8_t b = v & 0x7F;
 
 		v >>= 7;
 		*at++ = v ? b | 0x80 : b;

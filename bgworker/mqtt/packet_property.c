@@ -12,16 +12,15 @@
 
 typedef struct FlPropRow
 {
-	uint8_t		id;
-	uint8_t		type;			/* FlMqttPropType */
-	bool		zero;			/* 0 is a legal value */
-	uint32_t	packets;
-	uint32_t	repeat;
+	uint8_t id;
+	uint8_t type; /* FlMqttPropType */
+	bool zero;    /* 0 is a legal value */
+	uint32_t packets;
+	uint32_t repeat;
 } FlPropRow;
 
 static const FlPropRow rows[FL_MQTT_PROP_COUNT] = {
-#define X(name, id, type, zero, packets, repeat) \
-	{id, FL_MQTT_PROP_##type, zero, packets, repeat},
+#define X(name, id, type, zero, packets, repeat) {id, FL_MQTT_PROP_##type, zero, packets, repeat},
 	FL_MQTT_PROPERTIES(X)
 #undef X
 };
@@ -66,7 +65,7 @@ static bool
 read_value(FlReader *in, FlMqttPropType type, FlMqttPropValue *value)
 {
 	FlMqttBytes bytes = {NULL, 0};
-	bool		ok = true;
+	bool ok = true;
 
 	value->data = NULL;
 	switch (type)
@@ -108,18 +107,16 @@ read_value(FlReader *in, FlMqttPropType type, FlMqttPropValue *value)
  * expiry in DISCONNECT (MQTT-3.14.2-2), a client no server reference.
  */
 static FlResult
-check_place(FlMqttProp prop, uint32_t packet_bit, FlMqttSender sender,
-			const FlMqttProps *props, FlMqttFault *fault)
+check_place(FlMqttProp prop, uint32_t packet_bit, FlMqttSender sender, const FlMqttProps *props, FlMqttFault *fault)
 {
-	bool		client = sender == FL_MQTT_FROM_CLIENT;
+	bool client = sender == FL_MQTT_FROM_CLIENT;
 
 	if ((rows[prop].packets & packet_bit) == 0)
 		return FL_MQTT_MALFORMED(fault, "property is not allowed in this packet");
 	if (prop == FL_MQTT_P_SUBSCRIPTION_ID && client && packet_bit == FL_MQTT_BIT(PUBLISH))
 		return FL_MQTT_BROKEN(fault, "subscription identifier in a client's PUBLISH");
 	if (packet_bit == FL_MQTT_BIT(DISCONNECT) &&
-		((prop == FL_MQTT_P_SESSION_EXPIRY && !client) ||
-		 (prop == FL_MQTT_P_SERVER_REFERENCE && client)))
+		((prop == FL_MQTT_P_SESSION_EXPIRY && !client) || (prop == FL_MQTT_P_SERVER_REFERENCE && client)))
 		return FL_MQTT_BROKEN(fault, "property goes the other way only");
 	if (fl_mqtt_props_has(props, prop) && (rows[prop].repeat & packet_bit) == 0)
 		return FL_MQTT_BROKEN(fault, "property appears more than once");
@@ -139,13 +136,12 @@ check_range(FlMqttProp prop, const FlMqttPropValue *value, FlMqttFault *fault)
 }
 
 static FlResult
-decode_one(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *props,
-		   FlMqttFault *fault)
+decode_one(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *props, FlMqttFault *fault)
 {
-	uint32_t	id;
-	FlMqttProp	prop;
+	uint32_t id;
+	FlMqttProp prop;
 	FlMqttPropValue value;
-	FlResult	result;
+	FlResult result;
 
 	if (!fl_mqtt_read_varint(in, &id))
 		return FL_MQTT_MALFORMED(fault, "bad property identifier");
@@ -172,11 +168,10 @@ decode_one(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *
 }
 
 FlResult
-fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender,
-					 FlMqttProps *props, FlMqttFault *fault)
+fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *props, FlMqttFault *fault)
 {
-	uint32_t	len;
-	FlReader	block;
+	uint32_t len;
+	FlReader block;
 
 	fl_mqtt_props_init(props);
 	if (!fl_mqtt_read_varint(in, &len))
@@ -188,13 +183,12 @@ fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender,
 	fl_reader_init(&block, props->raw, len);
 	while (fl_reader_left(&block) > 0)
 	{
-		FlResult	result = decode_one(&block, packet_bit, sender, props, fault);
+		FlResult result = decode_one(&block, packet_bit, sender, props, fault);
 
 		if (result != FL_OK)
 			return result;
 	}
-	if (fl_mqtt_props_has(props, FL_MQTT_P_AUTH_DATA) &&
-		!fl_mqtt_props_has(props, FL_MQTT_P_AUTH_METHOD))
+	if (fl_mqtt_props_has(props, FL_MQTT_P_AUTH_DATA) && !fl_mqtt_props_has(props, FL_MQTT_P_AUTH_METHOD))
 		return FL_MQTT_BROKEN(fault, "authentication data without a method");
 	return FL_OK;
 }
@@ -204,10 +198,9 @@ fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender,
  * a failure cannot happen; it ends the walk all the same.
  */
 static bool
-next_in_raw(const FlMqttProps *props, FlMqttPropCursor *at, FlMqttProp wanted,
-			FlReader *value_at)
+next_in_raw(const FlMqttProps *props, FlMqttPropCursor *at, FlMqttProp wanted, FlReader *value_at)
 {
-	FlReader	in;
+	FlReader in;
 
 	if (props->raw == NULL)
 		return false;
@@ -215,9 +208,9 @@ next_in_raw(const FlMqttProps *props, FlMqttPropCursor *at, FlMqttProp wanted,
 	(void) fl_read_bytes(&in, at->at);
 	while (!in.failed && fl_reader_left(&in) > 0)
 	{
-		uint32_t	id;
+		uint32_t id;
 		FlMqttPropValue value;
-		FlMqttProp	prop;
+		FlMqttProp prop;
 
 		if (!fl_mqtt_read_varint(&in, &id) || id > FL_MQTT_PROP_MAX_ID || row_of_id[id] == 0)
 			return false;
@@ -236,10 +229,9 @@ next_in_raw(const FlMqttProps *props, FlMqttPropCursor *at, FlMqttProp wanted,
 }
 
 bool
-fl_mqtt_props_next_user(const FlMqttProps *props, FlMqttPropCursor *at,
-						FlMqttUserProperty *user)
+fl_mqtt_props_next_user(const FlMqttProps *props, FlMqttPropCursor *at, FlMqttUserProperty *user)
 {
-	FlReader	value;
+	FlReader value;
 
 	if (at->index >= props->user_count)
 		return false;
@@ -248,16 +240,14 @@ fl_mqtt_props_next_user(const FlMqttProps *props, FlMqttPropCursor *at,
 		*user = props->users[at->index++];
 		return true;
 	}
-	return next_in_raw(props, at, FL_MQTT_P_USER_PROPERTY, &value) &&
-		fl_mqtt_read_string(&value, &user->name) &&
-		fl_mqtt_read_string(&value, &user->value);
+	return next_in_raw(props, at, FL_MQTT_P_USER_PROPERTY, &value) && fl_mqtt_read_string(&value, &user->name) &&
+		   fl_mqtt_read_string(&value, &user->value);
 }
 
 bool
-fl_mqtt_props_next_subscription_id(const FlMqttProps *props, FlMqttPropCursor *at,
-								   uint32_t *id)
+fl_mqtt_props_next_subscription_id(const FlMqttProps *props, FlMqttPropCursor *at, uint32_t *id)
 {
-	FlReader	value;
+	FlReader value;
 
 	if (at->index >= props->subscription_id_count)
 		return false;
@@ -266,8 +256,7 @@ fl_mqtt_props_next_subscription_id(const FlMqttProps *props, FlMqttPropCursor *a
 		*id = props->subscription_ids[at->index++];
 		return true;
 	}
-	return next_in_raw(props, at, FL_MQTT_P_SUBSCRIPTION_ID, &value) &&
-		fl_mqtt_read_varint(&value, id);
+	return next_in_raw(props, at, FL_MQTT_P_SUBSCRIPTION_ID, &value) && fl_mqtt_read_varint(&value, id);
 }
 
 /* ---- encoding ---- */
@@ -310,10 +299,10 @@ value_size(FlMqttPropType type, const FlMqttPropValue *value)
 uint32_t
 fl_mqtt_props_size(const FlMqttProps *props)
 {
-	uint32_t	size = 0;
+	uint32_t size = 0;
 	FlMqttPropCursor at = {0, 0};
 	FlMqttUserProperty user;
-	uint32_t	id;
+	uint32_t id;
 
 	for (int p = 0; props->present >> p; p++)
 		if (fl_mqtt_props_has(props, (FlMqttProp) p) && !is_repeating((FlMqttProp) p))

@@ -9,9 +9,9 @@
 
 #include "fleetlog/topic.h"
 
-#define PUBLISH_RETAIN	0x01
-#define PUBLISH_QOS		0x06
-#define PUBLISH_DUP		0x08
+#define PUBLISH_RETAIN 0x01
+#define PUBLISH_QOS    0x06
+#define PUBLISH_DUP    0x08
 
 static FlResult
 decode_flags(uint8_t flags, FlMqttVersion version, FlMqttPublish *publish, FlMqttFault *fault)
@@ -19,7 +19,7 @@ decode_flags(uint8_t flags, FlMqttVersion version, FlMqttPublish *publish, FlMqt
 	publish->retain = (flags & PUBLISH_RETAIN) != 0;
 	publish->qos = (flags & PUBLISH_QOS) >> 1;
 	publish->dup = (flags & PUBLISH_DUP) != 0;
-	if (publish->qos == 3)		/* MQTT-3.3.1-4 */
+	if (publish->qos == 3) /* MQTT-3.3.1-4 */
 		return FL_MQTT_MALFORMED(fault, "QoS 3");
 	/* MQTT-3.3.1-2; MQTT 3.1 does not say it */
 	if (publish->dup && publish->qos == 0 && version != FL_MQTT_3_1)
@@ -37,8 +37,7 @@ check_topic(const FlMqttPublish *publish, FlMqttFault *fault)
 			return FL_OK;
 		return FL_MQTT_BROKEN(fault, "empty topic without a topic alias");
 	}
-	if (!fl_topic_name_valid(publish->topic.data, publish->topic.len) ||
-		!fl_mqtt_is_printable(publish->topic))
+	if (!fl_topic_name_valid(publish->topic.data, publish->topic.len) || !fl_mqtt_is_printable(publish->topic))
 		return FL_MQTT_MALFORMED(fault, "topic is no topic name");
 	return FL_OK;
 }
@@ -49,18 +48,17 @@ fl_mqtt_check_response_topic(const FlMqttProps *props, FlMqttFault *fault)
 {
 	FlMqttBytes topic = fl_mqtt_props_bytes(props, FL_MQTT_P_RESPONSE_TOPIC);
 
-	if (fl_mqtt_props_has(props, FL_MQTT_P_RESPONSE_TOPIC) &&
-		!fl_topic_name_valid(topic.data, topic.len))
+	if (fl_mqtt_props_has(props, FL_MQTT_P_RESPONSE_TOPIC) && !fl_topic_name_valid(topic.data, topic.len))
 		return FL_MQTT_BROKEN(fault, "response topic is no topic name");
 	return FL_OK;
 }
 
 FlResult
-fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender,
-					   FlMqttPublish *publish, FlMqttFault *fault)
+fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSender sender, FlMqttPublish *publish,
+					   FlMqttFault *fault)
 {
-	FlReader	in;
-	FlResult	result;
+	FlReader in;
+	FlResult result;
 
 	fl_mqtt_props_init(&publish->props);
 	publish->packet_id = 0;
@@ -75,7 +73,7 @@ fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSe
 		publish->packet_id = fl_read_be16(&in);
 		if (in.failed)
 			return FL_MQTT_MALFORMED(fault, "PUBLISH is cut short");
-		if (publish->packet_id == 0)	/* MQTT-2.2.1-3 */
+		if (publish->packet_id == 0) /* MQTT-2.2.1-3 */
 			return FL_MQTT_BROKEN(fault, "packet identifier 0");
 	}
 	if (version == FL_MQTT_5_0)
@@ -96,12 +94,11 @@ fl_mqtt_decode_publish(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSe
 static size_t
 body_size(FlMqttVersion version, const FlMqttPublish *publish)
 {
-	size_t		size = 2 + (size_t) publish->topic.len + (publish->qos > 0 ? 2 : 0) +
-		publish->payload.len;
+	size_t size = 2 + (size_t) publish->topic.len + (publish->qos > 0 ? 2 : 0) + publish->payload.len;
 
 	if (version == FL_MQTT_5_0)
 	{
-		uint32_t	props = fl_mqtt_props_size(&publish->props);
+		uint32_t props = fl_mqtt_props_size(&publish->props);
 
 		size += fl_mqtt_varint_size(props) + props;
 	}
@@ -111,7 +108,7 @@ body_size(FlMqttVersion version, const FlMqttPublish *publish)
 size_t
 fl_mqtt_publish_size(FlMqttVersion version, const FlMqttPublish *publish)
 {
-	size_t		body = body_size(version, publish);
+	size_t body = body_size(version, publish);
 
 	return 1 + fl_mqtt_varint_size((uint32_t) body) + body;
 }
@@ -119,15 +116,15 @@ fl_mqtt_publish_size(FlMqttVersion version, const FlMqttPublish *publish)
 void
 fl_mqtt_encode_publish(FlBuf *out, FlMqttVersion version, const FlMqttPublish *publish)
 {
-	size_t		body = body_size(version, publish);
+	size_t body = body_size(version, publish);
 
 	if (body > FL_MQTT_MAX_REMAINING)
 	{
 		out->failed = true;
 		return;
 	}
-	fl_write_u8(out, (FL_MQTT_PUBLISH << 4) | (publish->dup ? PUBLISH_DUP : 0) |
-				(publish->qos << 1) | (publish->retain ? PUBLISH_RETAIN : 0));
+	fl_write_u8(out, (FL_MQTT_PUBLISH << 4) | (publish->dup ? PUBLISH_DUP : 0) | (publish->qos << 1) |
+						 (publish->retain ? PUBLISH_RETAIN : 0));
 	fl_mqtt_write_varint(out, (uint32_t) body);
 	fl_mqtt_write_binary(out, publish->topic);
 	if (publish->qos > 0)

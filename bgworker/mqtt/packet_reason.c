@@ -11,8 +11,8 @@
 
 typedef struct FlReasonRow
 {
-	uint8_t		code;
-	uint32_t	packets;
+	uint8_t code;
+	uint32_t packets;
 	const char *symbol;
 } FlReasonRow;
 
@@ -22,10 +22,9 @@ static const FlReasonRow reason_rows[] = {
 #undef X
 };
 
-static const char *const type_names[16] = {
-	"reserved",
+static const char *const type_names[16] = {"reserved",
 #define X(name, code, flags, sender) [code] = #name,
-	FL_MQTT_PACKETS(X)
+										   FL_MQTT_PACKETS(X)
 #undef X
 };
 
@@ -38,12 +37,12 @@ fl_mqtt_type_name(uint8_t type)
 static const FlReasonRow *
 find_reason(uint8_t code)
 {
-	size_t		low = 0;
-	size_t		high = sizeof(reason_rows) / sizeof(reason_rows[0]);
+	size_t low = 0;
+	size_t high = sizeof(reason_rows) / sizeof(reason_rows[0]);
 
 	while (low < high)
 	{
-		size_t		middle = low + (high - low) / 2;
+		size_t middle = low + (high - low) / 2;
 
 		if (reason_rows[middle].code == code)
 			return &reason_rows[middle];

@@ -6,10 +6,9 @@
 #include "packet.h"
 
 static FlResult
-decode_head(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *suback,
-			FlMqttFault *fault)
+decode_head(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *suback, FlMqttFault *fault)
 {
-	FlReader	in;
+	FlReader in;
 
 	fl_mqtt_props_init(&suback->props);
 	fl_reader_init(&in, frame->body, frame->body_len);
@@ -20,8 +19,7 @@ decode_head(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *subac
 		return FL_MQTT_BROKEN(fault, "packet identifier 0");
 	if (version == FL_MQTT_5_0)
 	{
-		FlResult	result = fl_mqtt_decode_props(&in, 1u << frame->type, FL_MQTT_FROM_SERVER,
-												  &suback->props, fault);
+		FlResult result = fl_mqtt_decode_props(&in, 1u << frame->type, FL_MQTT_FROM_SERVER, &suback->props, fault);
 
 		if (result != FL_OK)
 			return result;
@@ -39,8 +37,7 @@ code_allowed(FlMqttVersion version, uint8_t type, uint8_t code)
 }
 
 static FlResult
-check_codes(const FlMqttFrame *frame, FlMqttVersion version, const FlMqttSuback *suback,
-			FlMqttFault *fault)
+check_codes(const FlMqttFrame *frame, FlMqttVersion version, const FlMqttSuback *suback, FlMqttFault *fault)
 {
 	if (suback->codes.len == 0)
 		return FL_MQTT_BROKEN(fault, "acknowledgement without a reason code");
@@ -51,19 +48,17 @@ check_codes(const FlMqttFrame *frame, FlMqttVersion version, const FlMqttSuback 
 }
 
 FlResult
-fl_mqtt_decode_suback(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *suback,
-					  FlMqttFault *fault)
+fl_mqtt_decode_suback(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *suback, FlMqttFault *fault)
 {
-	FlResult	result = decode_head(frame, version, suback, fault);
+	FlResult result = decode_head(frame, version, suback, fault);
 
 	return result == FL_OK ? check_codes(frame, version, suback, fault) : result;
 }
 
 FlResult
-fl_mqtt_decode_unsuback(const FlMqttFrame *frame, FlMqttVersion version,
-						FlMqttSuback *unsuback, FlMqttFault *fault)
+fl_mqtt_decode_unsuback(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSuback *unsuback, FlMqttFault *fault)
 {
-	FlResult	result = decode_head(frame, version, unsuback, fault);
+	FlResult result = decode_head(frame, version, unsuback, fault);
 
 	if (result != FL_OK)
 		return result;
@@ -77,7 +72,7 @@ fl_mqtt_decode_unsuback(const FlMqttFrame *frame, FlMqttVersion version,
 static void
 encode(FlBuf *out, FlMqttVersion version, FlMqttType type, const FlMqttSuback *suback)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 
 	fl_write_be16(out, suback->packet_id);
 	if (version == FL_MQTT_5_0)

@@ -9,16 +9,16 @@
 
 #include "fleetlog/topic.h"
 
-#define OPTION_QOS				0x03
-#define OPTION_NO_LOCAL			0x04
-#define OPTION_AS_PUBLISHED		0x08
-#define OPTION_RETAIN_HANDLING	0x30
-#define OPTION_RESERVED			0xC0
+#define OPTION_QOS             0x03
+#define OPTION_NO_LOCAL        0x04
+#define OPTION_AS_PUBLISHED    0x08
+#define OPTION_RETAIN_HANDLING 0x30
+#define OPTION_RESERVED        0xC0
 
 static bool
 read_item(FlReader *in, FlMqttSubscription *item, uint8_t *options)
 {
-	bool		text = fl_mqtt_read_string(in, &item->filter);
+	bool text = fl_mqtt_read_string(in, &item->filter);
 
 	*options = fl_read_u8(in);
 	item->qos = *options & OPTION_QOS;
@@ -33,21 +33,19 @@ check_filter(const FlMqttSubscription *item, FlMqttVersion version, FlMqttFault 
 {
 	const uint8_t *group;
 	const uint8_t *filter;
-	size_t		group_len;
-	size_t		filter_len;
-	FlShare		share;
+	size_t group_len;
+	size_t filter_len;
+	FlShare share;
 
-	if (!fl_topic_filter_valid(item->filter.data, item->filter.len) ||
-		!fl_mqtt_is_printable(item->filter))
+	if (!fl_topic_filter_valid(item->filter.data, item->filter.len) || !fl_mqtt_is_printable(item->filter))
 		return FL_MQTT_MALFORMED(fault, "filter is no topic filter");
 	/* In 3.x "$share/..." is an ordinary filter to the standard. */
-	share = fl_topic_share_parse(item->filter.data, item->filter.len,
-								 &group, &group_len, &filter, &filter_len);
+	share = fl_topic_share_parse(item->filter.data, item->filter.len, &group, &group_len, &filter, &filter_len);
 	if (version != FL_MQTT_5_0 || share == FL_SHARE_NONE)
 		return FL_OK;
-	if (share == FL_SHARE_INVALID)	/* MQTT-4.8.2-1, -2 */
+	if (share == FL_SHARE_INVALID) /* MQTT-4.8.2-1, -2 */
 		return FL_MQTT_BROKEN(fault, "malformed shared subscription");
-	if (item->no_local)			/* MQTT-3.8.3-4 */
+	if (item->no_local) /* MQTT-3.8.3-4 */
 		return FL_MQTT_BROKEN(fault, "No Local on a shared subscription");
 	return FL_OK;
 }
@@ -59,23 +57,23 @@ check_options(uint8_t options, FlMqttVersion version, FlMqttFault *fault)
 		return FL_MQTT_BROKEN(fault, "subscription QoS 3");
 	if (version == FL_MQTT_5_0)
 	{
-		if (options & OPTION_RESERVED)	/* MQTT-3.8.3-5 */
+		if (options & OPTION_RESERVED) /* MQTT-3.8.3-5 */
 			return FL_MQTT_MALFORMED(fault, "reserved subscription option is set");
 		if ((options & OPTION_RETAIN_HANDLING) == OPTION_RETAIN_HANDLING)
 			return FL_MQTT_BROKEN(fault, "retain handling 3");
 	}
-	else if (options & ~OPTION_QOS)		/* 3.1.1 MQTT-3.8.3-4 */
+	else if (options & ~OPTION_QOS) /* 3.1.1 MQTT-3.8.3-4 */
 		return FL_MQTT_MALFORMED(fault, "reserved bits of requested QoS are set");
 	return FL_OK;
 }
 
 FlResult
-fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version,
-						 FlMqttSubscribe *subscribe, FlMqttFault *fault)
+fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMqttSubscribe *subscribe,
+						 FlMqttFault *fault)
 {
-	FlReader	in;
-	FlReader	list;
-	FlResult	result = FL_OK;
+	FlReader in;
+	FlReader list;
+	FlResult result = FL_OK;
 
 	fl_mqtt_props_init(&subscribe->props);
 	subscribe->count = 0;
@@ -87,8 +85,7 @@ fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version,
 	if (subscribe->packet_id == 0)
 		return FL_MQTT_BROKEN(fault, "packet identifier 0");
 	if (version == FL_MQTT_5_0)
-		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(SUBSCRIBE), FL_MQTT_FROM_CLIENT,
-									  &subscribe->props, fault);
+		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(SUBSCRIBE), FL_MQTT_FROM_CLIENT, &subscribe->props, fault);
 	if (result != FL_OK)
 		return result;
 
@@ -97,7 +94,7 @@ fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version,
 	while (fl_reader_left(&list) > 0)
 	{
 		FlMqttSubscription item;
-		uint8_t		options;
+		uint8_t options;
 
 		if (!read_item(&list, &item, &options))
 			return FL_MQTT_MALFORMED(fault, "bad filter in SUBSCRIBE");
@@ -108,17 +105,16 @@ fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version,
 			return result;
 		subscribe->count++;
 	}
-	if (subscribe->count == 0)	/* MQTT-3.8.3-2 */
+	if (subscribe->count == 0) /* MQTT-3.8.3-2 */
 		return FL_MQTT_BROKEN(fault, "SUBSCRIBE without a filter");
 	return FL_OK;
 }
 
 bool
-fl_mqtt_subscribe_next(const FlMqttSubscribe *subscribe, FlMqttListCursor *at,
-					   FlMqttSubscription *item)
+fl_mqtt_subscribe_next(const FlMqttSubscribe *subscribe, FlMqttListCursor *at, FlMqttSubscription *item)
 {
-	FlReader	in;
-	uint8_t		options;
+	FlReader in;
+	uint8_t options;
 
 	if (at->index >= subscribe->count)
 		return false;
@@ -139,7 +135,7 @@ fl_mqtt_subscribe_next(const FlMqttSubscribe *subscribe, FlMqttListCursor *at,
 void
 fl_mqtt_encode_subscribe(FlBuf *out, FlMqttVersion version, const FlMqttSubscribe *subscribe)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
 
@@ -148,12 +144,11 @@ fl_mqtt_encode_subscribe(FlBuf *out, FlMqttVersion version, const FlMqttSubscrib
 		fl_mqtt_encode_props(out, &subscribe->props);
 	while (fl_mqtt_subscribe_next(subscribe, &at, &item))
 	{
-		uint8_t		options = item.qos;
+		uint8_t options = item.qos;
 
 		if (version == FL_MQTT_5_0)
-			options |= (item.no_local ? OPTION_NO_LOCAL : 0) |
-				(item.retain_as_published ? OPTION_AS_PUBLISHED : 0) |
-				(uint8_t) (item.retain_handling << 4);
+			options |= (item.no_local ? OPTION_NO_LOCAL : 0) | (item.retain_as_published ? OPTION_AS_PUBLISHED : 0) |
+					   (uint8_t) (item.retain_handling << 4);
 		fl_mqtt_write_binary(out, item.filter);
 		fl_write_u8(out, options);
 	}

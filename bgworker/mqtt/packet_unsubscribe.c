@@ -7,12 +7,12 @@
 #include "fleetlog/topic.h"
 
 FlResult
-fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version,
-						   FlMqttUnsubscribe *unsubscribe, FlMqttFault *fault)
+fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMqttUnsubscribe *unsubscribe,
+						   FlMqttFault *fault)
 {
-	FlReader	in;
-	FlReader	list;
-	FlResult	result = FL_OK;
+	FlReader in;
+	FlReader list;
+	FlResult result = FL_OK;
 
 	fl_mqtt_props_init(&unsubscribe->props);
 	unsubscribe->count = 0;
@@ -24,8 +24,7 @@ fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version,
 	if (unsubscribe->packet_id == 0)
 		return FL_MQTT_BROKEN(fault, "packet identifier 0");
 	if (version == FL_MQTT_5_0)
-		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(UNSUBSCRIBE), FL_MQTT_FROM_CLIENT,
-									  &unsubscribe->props, fault);
+		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(UNSUBSCRIBE), FL_MQTT_FROM_CLIENT, &unsubscribe->props, fault);
 	if (result != FL_OK)
 		return result;
 
@@ -35,22 +34,20 @@ fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version,
 	{
 		FlMqttBytes filter;
 
-		if (!fl_mqtt_read_string(&list, &filter) ||
-			!fl_topic_filter_valid(filter.data, filter.len) ||
+		if (!fl_mqtt_read_string(&list, &filter) || !fl_topic_filter_valid(filter.data, filter.len) ||
 			!fl_mqtt_is_printable(filter))
 			return FL_MQTT_MALFORMED(fault, "filter is no topic filter");
 		unsubscribe->count++;
 	}
-	if (unsubscribe->count == 0)	/* MQTT-3.10.3-2 */
+	if (unsubscribe->count == 0) /* MQTT-3.10.3-2 */
 		return FL_MQTT_BROKEN(fault, "UNSUBSCRIBE without a filter");
 	return FL_OK;
 }
 
 bool
-fl_mqtt_unsubscribe_next(const FlMqttUnsubscribe *unsubscribe, FlMqttListCursor *at,
-						 FlMqttBytes *filter)
+fl_mqtt_unsubscribe_next(const FlMqttUnsubscribe *unsubscribe, FlMqttListCursor *at, FlMqttBytes *filter)
 {
-	FlReader	in;
+	FlReader in;
 
 	if (at->index >= unsubscribe->count)
 		return false;
@@ -69,10 +66,9 @@ fl_mqtt_unsubscribe_next(const FlMqttUnsubscribe *unsubscribe, FlMqttListCursor 
 }
 
 void
-fl_mqtt_encode_unsubscribe(FlBuf *out, FlMqttVersion version,
-						   const FlMqttUnsubscribe *unsubscribe)
+fl_mqtt_encode_unsubscribe(FlBuf *out, FlMqttVersion version, const FlMqttUnsubscribe *unsubscribe)
 {
-	size_t		start = fl_mqtt_packet_begin(out);
+	size_t start = fl_mqtt_packet_begin(out);
 	FlMqttListCursor at = {0, 0};
 	FlMqttBytes filter;
 

@@ -15,7 +15,7 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define KEY_ROOM	(2 * FL_TOPIC_MAX_LEN)	/* for an expanded template */
+#define KEY_ROOM (2 * FL_TOPIC_MAX_LEN) /* for an expanded template */
 
 /* ---- refusing ---- */
 
@@ -50,11 +50,10 @@ log_no_mount(FlMqttDoor *door, const FlMqttPublish *publish)
 {
 	if (!fl_mqtt_log_allowed(door, FL_MQTT_LOG_NO_MOUNT))
 		return;
-	ereport(LOG,
-			(errmsg("fleetlog: no mount for topic \"%.*s\"",
-					pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
-					(const char *) publish->topic.data),
-			 errhint("Join its prefix to a stream: SELECT fleetlog.mount('prefix/', 'stream').")));
+	ereport(LOG, (errmsg("fleetlog: no mount for topic \"%.*s\"",
+						 pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
+						 (const char *) publish->topic.data),
+				  errhint("Join its prefix to a stream: SELECT fleetlog.mount('prefix/', 'stream').")));
 }
 
 static void
@@ -65,14 +64,12 @@ log_refusal(FlMqttConn *conn, const FlMqttPublish *publish, FlError err, const c
 		log_no_mount(conn->door, publish);
 		return;
 	}
-	if (!fl_mqtt_log_allowed(conn->door, err == FL_ERR_NOT_AUTHORISED ?
-							 FL_MQTT_LOG_NOT_AUTHORISED : FL_MQTT_LOG_REFUSED))
+	if (!fl_mqtt_log_allowed(conn->door,
+							 err == FL_ERR_NOT_AUTHORISED ? FL_MQTT_LOG_NOT_AUTHORISED : FL_MQTT_LOG_REFUSED))
 		return;
-	ereport(LOG,
-			(errmsg("fleetlog: %s may not publish to \"%.*s\": %s", fl_mqtt_name(conn),
-					pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
-					(const char *) publish->topic.data,
-					why ? why : fl_error_info(err)->text)));
+	ereport(LOG, (errmsg("fleetlog: %s may not publish to \"%.*s\": %s", fl_mqtt_name(conn),
+						 pg_mbcliplen((const char *) publish->topic.data, (int) publish->topic.len, 200),
+						 (const char *) publish->topic.data, why ? why : fl_error_info(err)->text)));
 }
 
 /* ---- topic ---- */
@@ -81,14 +78,14 @@ static void
 remember_alias(FlMqttConn *conn, int alias, FlMqttBytes topic)
 {
 	FlMqttBytes *place;
-	uint8	   *copy;
+	uint8 *copy;
 
 	if (conn->aliases == NULL)
 	{
-		int			max = fl_mqtt_max_topic_aliases;
+		int max = fl_mqtt_max_topic_aliases;
 
-		conn->aliases = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttAliases, topic) +
-											   sizeof(FlMqttBytes) * (Size) max);
+		conn->aliases = MemoryContextAllocZero(conn->door->context,
+											   offsetof(FlMqttAliases, topic) + sizeof(FlMqttBytes) * (Size) max);
 		conn->aliases->max = max;
 	}
 	place = &conn->aliases->topic[alias - 1];
@@ -107,8 +104,8 @@ remember_alias(FlMqttConn *conn, int alias, FlMqttBytes topic)
 static bool
 resolve_alias(FlMqttConn *conn, FlMqttPublish *publish)
 {
-	int			alias;
-	int			max = conn->aliases ? conn->aliases->max : fl_mqtt_max_topic_aliases;
+	int alias;
+	int max = conn->aliases ? conn->aliases->max : fl_mqtt_max_topic_aliases;
 
 	if (!fl_mqtt_props_has(&publish->props, FL_MQTT_P_TOPIC_ALIAS))
 		return true;
@@ -140,17 +137,15 @@ shard_template(const FlMount *mount)
 
 /* A template's value; the topic itself where the template says just that. */
 static FlMqttBytes
-expand(const FlTemplate *template, const FlMqttPublish *publish, const FlIdentity *identity,
-	   char *room, Size size)
+expand(const FlTemplate *template, const FlMqttPublish *publish, const FlIdentity *identity, char *room, Size size)
 {
 	FlMqttBytes out = publish->topic;
-	bool		device = identity->kind == FL_IDENTITY_DEVICE;
+	bool device = identity->kind == FL_IDENTITY_DEVICE;
 
 	if (!template->is_topic)
 	{
-		Size		len = fl_template_expand(template, (const char *) publish->topic.data,
-											 publish->topic.len, device ? identity->tenant : NULL,
-											 device ? identity->device : NULL, room, size);
+		Size len = fl_template_expand(template, (const char *) publish->topic.data, publish->topic.len,
+									  device ? identity->tenant : NULL, device ? identity->device : NULL, room, size);
 
 		out.data = (const uint8 *) room;
 		out.len = (uint32) Min(len, size);
@@ -163,9 +158,8 @@ expand(const FlTemplate *template, const FlMqttPublish *publish, const FlIdentit
  * shard.  No transaction is needed.  *why may be set to a text for the log.
  */
 FlError
-fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id,
-			  Size client_id_len, const FlMqttPublish *publish, FlMqttVersion version,
-			  uint64 conn_id, const char **why)
+fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
+			  const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why)
 {
 	const FlMount *mount;
 	const FlStreamInfo *stream;
@@ -173,8 +167,7 @@ fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_i
 	FlMqttBytes key;
 	FlMqttBytes shard_key;
 
-	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data,
-					  publish->topic.len, why))
+	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data, publish->topic.len, why))
 		return FL_ERR_NOT_AUTHORISED;
 	mount = fl_mount_match((const char *) publish->topic.data, publish->topic.len);
 	if (mount == NULL)
@@ -186,8 +179,8 @@ fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_i
 		return FL_ERR_QUOTA;
 
 	key = expand(&mount->record_key, publish, identity, door->keys, KEY_ROOM);
-	shard_key = mount->shard_key_same ? key :
-		expand(shard_template(mount), publish, identity, door->keys + KEY_ROOM, KEY_ROOM);
+	shard_key =
+		mount->shard_key_same ? key : expand(shard_template(mount), publish, identity, door->keys + KEY_ROOM, KEY_ROOM);
 	if (fl_mqtt_build_headers(&door->headers, publish, version, client_id, client_id_len,
 							  !mount->record_key.is_topic) != FL_OK)
 		return FL_ERR_RECORD_TOO_LARGE;
@@ -271,8 +264,8 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 {
 	const char *why = NULL;
 	const char *client_id;
-	Size		client_id_len;
-	FlError		err;
+	Size client_id_len;
+	FlError err;
 
 	if (!check_offered(conn, publish))
 		return true;
@@ -300,8 +293,8 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	if (err != FL_ERR_NONE)
 	{
 		log_refusal(conn, publish, err, why);
-		refuse(conn, publish->qos, publish->packet_id,
-			   (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
+		refuse(conn, publish->qos, publish->packet_id, (FlMqttReason) fl_error_info(err)->mqtt_reason,
+			   fl_error_info(err)->text);
 	}
 	else if (publish->qos > 0)
 		conn->unacked++;
@@ -316,7 +309,7 @@ fl_mqtt_resume_full(FlMqttDoor *door)
 
 	if (dlist_is_empty(&door->full) || !fl_ingest_has_room(door->ingest))
 		return;
-	dlist_foreach_modify(iter, &door->full)
+	dlist_foreach_modify (iter, &door->full)
 	{
 		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
 
@@ -346,8 +339,7 @@ one_less_unacked(FlMqttConn *conn)
  * one place from which a PUBACK leaves (MQTT-4.3.2-4).
  */
 void
-fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream,
-					int32 shard, int64 log_offset)
+fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard, int64 log_offset)
 {
 	FlMqttDoor *door = arg;
 	FlMqttConn *conn;
@@ -367,7 +359,6 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 		 */
 		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take a message");
 	else
-		refuse(conn, 1, (uint16) cookie, (FlMqttReason) fl_error_info(err)->mqtt_reason,
-			   fl_error_info(err)->text);
+		refuse(conn, 1, (uint16) cookie, (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
 	door->current = NULL;
 }

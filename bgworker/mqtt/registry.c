@@ -22,8 +22,8 @@ void
 fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, Size len, FlConnKey *key)
 {
 	pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
-	uint8		digest[PG_SHA256_DIGEST_LENGTH];
-	uint32		head[4];
+	uint8 digest[PG_SHA256_DIGEST_LENGTH];
+	uint32 head[4];
 
 	head[0] = (uint32) identity->kind;
 	head[1] = identity->role;
@@ -47,7 +47,7 @@ fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, Size len, Fl
 void
 fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 {
-	Size		len;
+	Size len;
 	const char *client_id = fl_mqtt_client_id(conn, &len);
 
 	memset(info, 0, sizeof(*info));
@@ -70,9 +70,9 @@ fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 void
 fl_mqtt_take_evictions(FlMqttDoor *door)
 {
-	uint64		ids[FL_MQTT_EVICTIONS];
-	uint8		reasons[FL_MQTT_EVICTIONS];
-	int			n;
+	uint64 ids[FL_MQTT_EVICTIONS];
+	uint8 reasons[FL_MQTT_EVICTIONS];
+	int n;
 
 	do
 	{
@@ -85,24 +85,24 @@ fl_mqtt_take_evictions(FlMqttDoor *door)
 				continue;
 			door->current = conn;
 			fl_mqtt_disconnect(conn, (FlMqttReason) reasons[i],
-							   reasons[i] == FL_MQTT_RC_SESSION_TAKEN_OVER ?
-							   "another connection has taken over" : "disconnected by an administrator");
+							   reasons[i] == FL_MQTT_RC_SESSION_TAKEN_OVER ? "another connection has taken over"
+																		   : "disconnected by an administrator");
 			door->current = NULL;
 		}
 	} while (n == FL_MQTT_EVICTIONS);
 }
 
-static const FlRevocation *revocation;	/* the one being applied */
+static const FlRevocation *revocation; /* the one being applied */
 
 static void
 apply_revocation(FlMqttConn *conn)
 {
-	bool		revoked;
+	bool revoked;
 
 	if (conn->who == NULL)
 		return;
-	revoked = revocation != NULL ? fl_auth_is_revoked_by(fl_mqtt_identity(conn), revocation) :
-		!fl_auth_still_valid(fl_mqtt_identity(conn));
+	revoked = revocation != NULL ? fl_auth_is_revoked_by(fl_mqtt_identity(conn), revocation)
+								 : !fl_auth_still_valid(fl_mqtt_identity(conn));
 	if (!revoked)
 		return;
 	ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn))));
@@ -114,7 +114,7 @@ void
 fl_mqtt_take_revocations(FlMqttDoor *door)
 {
 	FlRevocation rev;
-	bool		lapped = false;
+	bool lapped = false;
 
 	while (fl_auth_next_revocation(&door->revocations, &rev, &lapped))
 	{
@@ -129,8 +129,8 @@ fl_mqtt_take_revocations(FlMqttDoor *door)
 static void
 report_connection(FlMqttConn *conn)
 {
-	FlConnInfo	info;
-	uint8		reason = 0;
+	FlConnInfo info;
+	uint8 reason = 0;
 
 	if (!conn->registered || !conn->stats_dirty)
 		return;
@@ -152,8 +152,8 @@ fl_mqtt_report_stats(FlMqttDoor *door)
 {
 	static uint64 bytes_in = 0;
 	static uint64 bytes_out = 0;
-	int64		now = fl_net_now(door->net);
-	char		listening[64];
+	int64 now = fl_net_now(door->net);
+	char listening[64];
 
 	if (now < door->next_stats_ms && door->next_stats_ms - now <= FL_MQTT_STATS_MS)
 		return;

@@ -12,24 +12,22 @@
 #include "fleetlog/mqtt.h"
 #include "mqtt.h"
 
-char	   *fl_mqtt_listen = "";
-bool		fl_mqtt_allow_anonymous = false;
-int			fl_mqtt_connect_timeout_s = 10;
-int			fl_mqtt_max_packet_bytes = 1048576;
-int			fl_mqtt_max_inflight = 20;
-int			fl_mqtt_max_keep_alive_s = 0;
-int			fl_mqtt_max_topic_aliases = 10;
-int			fl_mqtt_max_topic_levels = 16;
-int			fl_mqtt_max_queued_messages = 1000;
-int			fl_mqtt_max_queued_kb = 1024;
-int			fl_mqtt_buffer_memory_mb = 256;
-int			fl_mqtt3_refusal = FL_MQTT3_CLOSE;
+char *fl_mqtt_listen = "";
+bool fl_mqtt_allow_anonymous = false;
+int fl_mqtt_connect_timeout_s = 10;
+int fl_mqtt_max_packet_bytes = 1048576;
+int fl_mqtt_max_inflight = 20;
+int fl_mqtt_max_keep_alive_s = 0;
+int fl_mqtt_max_topic_aliases = 10;
+int fl_mqtt_max_topic_levels = 16;
+int fl_mqtt_max_queued_messages = 1000;
+int fl_mqtt_max_queued_kb = 1024;
+int fl_mqtt_buffer_memory_mb = 256;
+int fl_mqtt3_refusal = FL_MQTT3_CLOSE;
 
-static const struct config_enum_entry refusal_options[] = {
-	{"close", FL_MQTT3_CLOSE, false},
-	{"acknowledge", FL_MQTT3_ACKNOWLEDGE, false},
-	{NULL, 0, false}
-};
+static const struct config_enum_entry refusal_options[] = {{"close", FL_MQTT3_CLOSE, false},
+														   {"acknowledge", FL_MQTT3_ACKNOWLEDGE, false},
+														   {NULL, 0, false}};
 
 static bool
 check_listen(char **newval, void **extra, GucSource source)
@@ -47,69 +45,51 @@ define_access(void)
 {
 	DefineCustomStringVariable("fleetlog.mqtt_listen",
 							   "Addresses at which MQTT is spoken, as host:port[,host:port...].",
-							   "A port alone means loopback, * every address. Empty: off.",
-							   &fl_mqtt_listen, "",
+							   "A port alone means loopback, * every address. Empty: off.", &fl_mqtt_listen, "",
 							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
-	DefineCustomBoolVariable("fleetlog.allow_anonymous",
-							 "Lets in clients that give no user name.",
+	DefineCustomBoolVariable("fleetlog.allow_anonymous", "Lets in clients that give no user name.",
 							 "They may read and write every mount, but neither $SYS nor commands.",
-							 &fl_mqtt_allow_anonymous, false,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.connect_timeout",
-							"How long a connection may take to log in.",
-							"Then it is closed.",
-							&fl_mqtt_connect_timeout_s, 10, 1, 3600,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_keep_alive",
-							"Longest keep alive that a client may ask for.",
-							"MQTT 5 clients are told (Server Keep Alive); older ones cannot be told and keep theirs. Zero: no limit.",
-							&fl_mqtt_max_keep_alive_s, 0, 0, 65535,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+							 &fl_mqtt_allow_anonymous, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.connect_timeout", "How long a connection may take to log in.",
+							"Then it is closed.", &fl_mqtt_connect_timeout_s, 10, 1, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL,
+							NULL, NULL);
+	DefineCustomIntVariable(
+		"fleetlog.max_keep_alive", "Longest keep alive that a client may ask for.",
+		"MQTT 5 clients are told (Server Keep Alive); older ones cannot be told and keep theirs. Zero: no limit.",
+		&fl_mqtt_max_keep_alive_s, 0, 0, 65535, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomEnumVariable("fleetlog.mqtt3_refusal",
 							 "What becomes of a refused QoS 1 PUBLISH of MQTT 3.x, which knows no reason codes.",
 							 "\"close\" ends the connection; \"acknowledge\" acknowledges and drops the message.",
-							 &fl_mqtt3_refusal, FL_MQTT3_CLOSE, refusal_options,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 &fl_mqtt3_refusal, FL_MQTT3_CLOSE, refusal_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 static void
 define_limits(void)
 {
-	DefineCustomIntVariable("fleetlog.max_packet_size",
-							"Largest MQTT packet that is accepted, in bytes.",
-							"A larger one ends the connection with reason code 0x95.",
-							&fl_mqtt_max_packet_bytes, 1048576, 1024, 268435460,
-							PGC_SIGHUP, GUC_UNIT_BYTE, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_inflight",
-							"QoS 1 messages that may be unacknowledged, in each direction of a connection.",
-							"A client of MQTT 5 that sends more is disconnected with reason code 0x93; older ones are read no further.",
-							&fl_mqtt_max_inflight, 20, 1, 65535,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_topic_aliases",
-							"Topic aliases that a client may use.",
-							"A higher alias ends the connection with reason code 0x94.",
-							&fl_mqtt_max_topic_aliases, 10, 0, 65535,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_topic_levels",
-							"Levels that a topic or filter may have.",
-							"More are refused with reason code 0x90 or 0x8F.",
-							&fl_mqtt_max_topic_levels, 16, 1, 1000,
+	DefineCustomIntVariable("fleetlog.max_packet_size", "Largest MQTT packet that is accepted, in bytes.",
+							"A larger one ends the connection with reason code 0x95.", &fl_mqtt_max_packet_bytes,
+							1048576, 1024, 268435460, PGC_SIGHUP, GUC_UNIT_BYTE, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"fleetlog.max_inflight", "QoS 1 messages that may be unacknowledged, in each direction of a connection.",
+		"A client of MQTT 5 that sends more is disconnected with reason code 0x93; older ones are read no further.",
+		&fl_mqtt_max_inflight, 20, 1, 65535, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.max_topic_aliases", "Topic aliases that a client may use.",
+							"A higher alias ends the connection with reason code 0x94.", &fl_mqtt_max_topic_aliases, 10,
+							0, 65535, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.max_topic_levels", "Levels that a topic or filter may have.",
+							"More are refused with reason code 0x90 or 0x8F.", &fl_mqtt_max_topic_levels, 16, 1, 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_queued_messages",
 							"QoS 1 messages that may wait in memory for one subscriber.",
-							"Beyond it the connection reads the log at its own pace.",
-							&fl_mqtt_max_queued_messages, 1000, 1, 1000000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_queued_size",
-							"Bytes that may wait in memory for one subscriber.",
+							"Beyond it the connection reads the log at its own pace.", &fl_mqtt_max_queued_messages,
+							1000, 1, 1000000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.max_queued_size", "Bytes that may wait in memory for one subscriber.",
 							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.",
-							&fl_mqtt_max_queued_kb, 1024, 16, 1048576,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.buffer_memory",
-							"Memory of each front door for packets that are half received or not yet sent.",
-							"At the limit QoS 0 is dropped, QoS 1 waits in the log, and a connection that needs more for half a packet is closed.",
-							&fl_mqtt_buffer_memory_mb, 256, 8, 1048576,
-							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+							&fl_mqtt_max_queued_kb, 1024, 16, 1048576, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"fleetlog.buffer_memory", "Memory of each front door for packets that are half received or not yet sent.",
+		"At the limit QoS 0 is dropped, QoS 1 waits in the log, and a connection that needs more for half a packet is closed.",
+		&fl_mqtt_buffer_memory_mb, 256, 8, 1048576, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 }
 
 void

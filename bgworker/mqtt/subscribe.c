@@ -13,7 +13,7 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define SEARCH_OWN_LIST	256		/* filters up to which the own list is searched */
+#define SEARCH_OWN_LIST 256 /* filters up to which the own list is searched */
 
 /* ---- one connection's filters ---- */
 
@@ -38,14 +38,14 @@ is_of_conn(const void *item, const void *arg)
 static FlMqttFilter *
 find_filter(FlMqttConn *conn, FlMqttBytes text)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	if (conn->sub == NULL)
 		return NULL;
 	/* Own filters are few, or the filter has few other subscribers. */
 	if (conn->sub->filter_count > SEARCH_OWN_LIST)
 		return fl_trie_find(conn->door->trie, text.data, text.len, is_of_conn, conn);
-	dlist_foreach(iter, &conn->sub->filters)
+	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
@@ -84,8 +84,7 @@ static FlMqttFilter *
 add_filter(FlMqttConn *conn, FlMqttBytes text)
 {
 	FlMqttSubscriber *sub = get_subscriber(conn);
-	FlMqttFilter *filter = MemoryContextAllocZero(conn->door->context,
-												  offsetof(FlMqttFilter, text) + text.len);
+	FlMqttFilter *filter = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttFilter, text) + text.len);
 
 	filter->conn = conn;
 	filter->len = (uint16) text.len;
@@ -109,11 +108,11 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 static FlMqttReason
 check_limits(FlMqttConn *conn, FlMqttBytes text)
 {
-	const FlTenant *tenant = conn->who->kind == FL_IDENTITY_DEVICE ?
-		fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
-	int			levels = fl_topic_levels(text.data, text.len);
-	uint32		held = conn->sub ? conn->sub->filter_count : 0;
-	uint32		wild = conn->sub ? conn->sub->wildcard_count : 0;
+	const FlTenant *tenant =
+		conn->who->kind == FL_IDENTITY_DEVICE ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	int levels = fl_topic_levels(text.data, text.len);
+	uint32 held = conn->sub ? conn->sub->filter_count : 0;
+	uint32 wild = conn->sub ? conn->sub->wildcard_count : 0;
 
 	if (levels > fl_mqtt_max_topic_levels ||
 		(tenant && tenant->max_topic_levels > 0 && levels > tenant->max_topic_levels))
@@ -191,11 +190,11 @@ send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *co
 void
 fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe)
 {
-	uint8	   *codes = MemoryContextAlloc(conn->door->turn, subscribe->count);
-	uint32		id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	uint8 *codes = MemoryContextAlloc(conn->door->turn, subscribe->count);
+	uint32 id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
-	uint32		n = 0;
+	uint32 n = 0;
 
 	while (n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item))
 		codes[n++] = subscribe_one(conn, &item, id);
@@ -208,10 +207,10 @@ fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe)
 void
 fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe)
 {
-	uint8	   *codes = MemoryContextAlloc(conn->door->turn, unsubscribe->count);
+	uint8 *codes = MemoryContextAlloc(conn->door->turn, unsubscribe->count);
 	FlMqttListCursor at = {0, 0};
 	FlMqttBytes text;
-	uint32		n = 0;
+	uint32 n = 0;
 
 	while (n < unsubscribe->count && fl_mqtt_unsubscribe_next(unsubscribe, &at, &text))
 	{
@@ -233,17 +232,16 @@ fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscrib
 static void
 check_connection(FlMqttConn *conn)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	if (conn->state != FL_MQTT_STATE_OPEN || conn->sub == NULL)
 		return;
-	dlist_foreach(iter, &conn->sub->filters)
+	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 		const char *why = NULL;
 
-		if (fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) filter->text,
-						 filter->len, &why))
+		if (fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) filter->text, filter->len, &why))
 			continue;
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its right to subscribe to \"%.*s\" was withdrawn",

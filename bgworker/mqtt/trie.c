@@ -12,45 +12,45 @@
  */
 #include "trie.h"
 
-#define FIRST_BUCKETS	64
+#define FIRST_BUCKETS 64
 
 typedef struct ItemList
 {
-	void	  **items;
-	uint32_t	count;
-	uint32_t	cap;
+	void **items;
+	uint32_t count;
+	uint32_t cap;
 } ItemList;
 
 typedef struct TrieNode TrieNode;
 
 struct TrieNode
 {
-	TrieNode   *parent;
-	TrieNode   *plus;			/* child for `+` */
-	TrieNode   *chain;			/* next in the hash bucket */
-	ItemList	here;			/* filters that end at this node */
-	ItemList	below;			/* filters that go on with `#` */
-	uint32_t	children;		/* named ones and `+` */
-	uint32_t	hash;
-	uint32_t	len;
-	uint8_t		level[];
+	TrieNode *parent;
+	TrieNode *plus;    /* child for `+` */
+	TrieNode *chain;   /* next in the hash bucket */
+	ItemList here;     /* filters that end at this node */
+	ItemList below;    /* filters that go on with `#` */
+	uint32_t children; /* named ones and `+` */
+	uint32_t hash;
+	uint32_t len;
+	uint8_t level[];
 };
 
 struct FlTrie
 {
 	const FlAllocator *alloc;
-	TrieNode   *root;
-	TrieNode  **buckets;
-	size_t		bucket_count;	/* a power of two */
-	size_t		named;			/* nodes in the hash table */
-	size_t		nodes;
-	size_t		items;
+	TrieNode *root;
+	TrieNode **buckets;
+	size_t bucket_count; /* a power of two */
+	size_t named;        /* nodes in the hash table */
+	size_t nodes;
+	size_t items;
 };
 
 static void *
 get_memory(FlTrie *trie, size_t size)
 {
-	void	   *p = trie->alloc->realloc(trie->alloc->ctx, NULL, 0, size);
+	void *p = trie->alloc->realloc(trie->alloc->ctx, NULL, 0, size);
 
 	if (p != NULL)
 		memset(p, 0, size);
@@ -68,7 +68,7 @@ put_memory(FlTrie *trie, void *p)
 static uint32_t
 hash_edge(const TrieNode *parent, const uint8_t *level, size_t len)
 {
-	uint64_t	h = (uint64_t) (uintptr_t) parent * UINT64_C(0x9E3779B97F4A7C15);
+	uint64_t h = (uint64_t) (uintptr_t) parent * UINT64_C(0x9E3779B97F4A7C15);
 
 	h ^= UINT64_C(0xcbf29ce484222325);
 	for (size_t i = 0; i < len; i++)
@@ -79,8 +79,8 @@ hash_edge(const TrieNode *parent, const uint8_t *level, size_t len)
 static TrieNode *
 find_child(const FlTrie *trie, const TrieNode *parent, const uint8_t *level, size_t len)
 {
-	uint32_t	hash = hash_edge(parent, level, len);
-	TrieNode   *node = trie->buckets[hash & (trie->bucket_count - 1)];
+	uint32_t hash = hash_edge(parent, level, len);
+	TrieNode *node = trie->buckets[hash & (trie->bucket_count - 1)];
 
 	for (; node != NULL; node = node->chain)
 		if (node->hash == hash && node->parent == parent && node->len == len &&
@@ -93,8 +93,8 @@ find_child(const FlTrie *trie, const TrieNode *parent, const uint8_t *level, siz
 static void
 grow_buckets(FlTrie *trie)
 {
-	size_t		count = trie->bucket_count * 2;
-	TrieNode  **buckets = get_memory(trie, count * sizeof(TrieNode *));
+	size_t count = trie->bucket_count * 2;
+	TrieNode **buckets = get_memory(trie, count * sizeof(TrieNode *));
 
 	if (buckets == NULL)
 		return;
@@ -113,7 +113,7 @@ grow_buckets(FlTrie *trie)
 static TrieNode *
 make_node(FlTrie *trie, TrieNode *parent, const uint8_t *level, size_t len)
 {
-	TrieNode   *node = get_memory(trie, sizeof(TrieNode) + len);
+	TrieNode *node = get_memory(trie, sizeof(TrieNode) + len);
 
 	if (node == NULL)
 		return NULL;
@@ -136,8 +136,8 @@ is_wildcard(const uint8_t *level, size_t len, char which)
 static TrieNode *
 get_child(FlTrie *trie, TrieNode *parent, const uint8_t *level, size_t len, bool create)
 {
-	bool		plus = is_wildcard(level, len, '+');
-	TrieNode   *node = plus ? parent->plus : find_child(trie, parent, level, len);
+	bool plus = is_wildcard(level, len, '+');
+	TrieNode *node = plus ? parent->plus : find_child(trie, parent, level, len);
 
 	if (node != NULL || !create)
 		return node;
@@ -161,7 +161,7 @@ get_child(FlTrie *trie, TrieNode *parent, const uint8_t *level, size_t len, bool
 static void
 unhook(FlTrie *trie, TrieNode *node)
 {
-	TrieNode  **at;
+	TrieNode **at;
 
 	if (node->parent->plus == node)
 	{
@@ -179,10 +179,9 @@ unhook(FlTrie *trie, TrieNode *node)
 static void
 prune(FlTrie *trie, TrieNode *node)
 {
-	while (node->parent != NULL && node->children == 0 && node->here.count == 0 &&
-		   node->below.count == 0)
+	while (node->parent != NULL && node->children == 0 && node->here.count == 0 && node->below.count == 0)
 	{
-		TrieNode   *parent = node->parent;
+		TrieNode *parent = node->parent;
 
 		unhook(trie, node);
 		parent->children--;
@@ -201,9 +200,9 @@ list_add(FlTrie *trie, ItemList *list, void *item)
 {
 	if (list->count == list->cap)
 	{
-		uint32_t	cap = list->cap == 0 ? 1 : list->cap * 2;
-		void	   *items = trie->alloc->realloc(trie->alloc->ctx, list->items,
-												 list->cap * sizeof(void *), cap * sizeof(void *));
+		uint32_t cap = list->cap == 0 ? 1 : list->cap * 2;
+		void *items =
+			trie->alloc->realloc(trie->alloc->ctx, list->items, list->cap * sizeof(void *), cap * sizeof(void *));
 
 		if (items == NULL)
 			return false;
@@ -241,13 +240,13 @@ locate(FlTrie *trie, const uint8_t *filter, size_t len, bool create, TrieNode **
 {
 	const uint8_t *p = filter;
 	const uint8_t *end = filter + len;
-	TrieNode   *node = trie->root;
+	TrieNode *node = trie->root;
 
 	for (;;)
 	{
 		const uint8_t *slash = memchr(p, '/', (size_t) (end - p));
-		size_t		level_len = (size_t) ((slash ? slash : end) - p);
-		TrieNode   *child;
+		size_t level_len = (size_t) ((slash ? slash : end) - p);
+		TrieNode *child;
 
 		*node_out = node;
 		if (is_wildcard(p, level_len, '#'))
@@ -266,8 +265,8 @@ locate(FlTrie *trie, const uint8_t *filter, size_t len, bool create, TrieNode **
 bool
 fl_trie_insert(FlTrie *trie, const uint8_t *filter, size_t len, void *item)
 {
-	TrieNode   *node;
-	ItemList   *list = locate(trie, filter, len, true, &node);
+	TrieNode *node;
+	ItemList *list = locate(trie, filter, len, true, &node);
 
 	if (list == NULL || !list_add(trie, list, item))
 	{
@@ -281,8 +280,8 @@ fl_trie_insert(FlTrie *trie, const uint8_t *filter, size_t len, void *item)
 bool
 fl_trie_remove(FlTrie *trie, const uint8_t *filter, size_t len, const void *item)
 {
-	TrieNode   *node;
-	ItemList   *list = locate(trie, filter, len, false, &node);
+	TrieNode *node;
+	ItemList *list = locate(trie, filter, len, false, &node);
 
 	if (list == NULL || !list_remove(list, item))
 		return false;
@@ -292,11 +291,11 @@ fl_trie_remove(FlTrie *trie, const uint8_t *filter, size_t len, const void *item
 }
 
 void *
-fl_trie_find(FlTrie *trie, const uint8_t *filter, size_t len,
-			 bool (*is) (const void *item, const void *arg), const void *arg)
+fl_trie_find(FlTrie *trie, const uint8_t *filter, size_t len, bool (*is)(const void *item, const void *arg),
+			 const void *arg)
 {
-	TrieNode   *node;
-	ItemList   *list = locate(trie, filter, len, false, &node);
+	TrieNode *node;
+	ItemList *list = locate(trie, filter, len, false, &node);
 
 	for (uint32_t i = 0; list != NULL && i < list->count; i++)
 		if (is(list->items[i], arg))
@@ -311,7 +310,7 @@ typedef struct Match
 	const FlTrie *trie;
 	const uint8_t *end;
 	FlTrieFound found;
-	void	   *arg;
+	void *arg;
 } Match;
 
 /* p points to the level below node, or is NULL behind the last level. */
@@ -320,8 +319,8 @@ match_below(const Match *m, const TrieNode *node, const uint8_t *p, bool wildcar
 {
 	const uint8_t *slash;
 	const uint8_t *next;
-	size_t		len;
-	TrieNode   *child;
+	size_t len;
+	TrieNode *child;
 
 	if (wildcards)
 		list_report(&node->below, m->found, m->arg);
@@ -343,18 +342,17 @@ match_below(const Match *m, const TrieNode *node, const uint8_t *p, bool wildcar
 void
 fl_trie_match(const FlTrie *trie, const uint8_t *topic, size_t len, FlTrieFound found, void *arg)
 {
-	Match		m = {trie, topic + len, found, arg};
+	Match m = {trie, topic + len, found, arg};
 
 	if (trie->items > 0 && len > 0)
 		match_below(&m, trie->root, topic, topic[0] != '$');
 }
 
 static bool
-touches(const FlTrie *trie, const TrieNode *node, const uint8_t *p, const uint8_t *end,
-		bool wildcards)
+touches(const FlTrie *trie, const TrieNode *node, const uint8_t *p, const uint8_t *end, bool wildcards)
 {
 	const uint8_t *slash;
-	TrieNode   *child;
+	TrieNode *child;
 
 	if (wildcards && node->below.count > 0)
 		return true;
@@ -363,8 +361,7 @@ touches(const FlTrie *trie, const TrieNode *node, const uint8_t *p, const uint8_
 	slash = memchr(p, '/', (size_t) (end - p));
 	if (slash == NULL)
 		slash = end;
-	if (wildcards && node->plus != NULL &&
-		touches(trie, node->plus, slash < end ? slash + 1 : end, end, true))
+	if (wildcards && node->plus != NULL && touches(trie, node->plus, slash < end ? slash + 1 : end, end, true))
 		return true;
 	child = find_child(trie, node, p, (size_t) (slash - p));
 	return child != NULL && touches(trie, child, slash < end ? slash + 1 : end, end, true);
@@ -383,7 +380,7 @@ fl_trie_touches_prefix(const FlTrie *trie, const uint8_t *prefix, size_t len)
 FlTrie *
 fl_trie_create(const FlAllocator *alloc)
 {
-	FlTrie	   *trie = alloc->realloc(alloc->ctx, NULL, 0, sizeof(FlTrie));
+	FlTrie *trie = alloc->realloc(alloc->ctx, NULL, 0, sizeof(FlTrie));
 
 	if (trie == NULL)
 		return NULL;
@@ -412,11 +409,11 @@ free_node(FlTrie *trie, TrieNode *node)
 static void
 free_plus(FlTrie *trie, TrieNode *node)
 {
-	TrieNode   *plus = node->plus;
+	TrieNode *plus = node->plus;
 
 	while (plus != NULL)
 	{
-		TrieNode   *next = plus->plus;
+		TrieNode *next = plus->plus;
 
 		free_node(trie, plus);
 		plus = next;

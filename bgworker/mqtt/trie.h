@@ -18,7 +18,7 @@
 typedef struct FlTrie FlTrie;
 
 /* Called for every item whose filter selects the topic; must not change the trie. */
-typedef void (*FlTrieFound) (void *item, void *arg);
+typedef void (*FlTrieFound)(void *item, void *arg);
 
 extern FlTrie *fl_trie_create(const FlAllocator *alloc);
 extern void fl_trie_free(FlTrie *trie);
@@ -30,15 +30,14 @@ extern bool fl_trie_remove(FlTrie *trie, const uint8_t *filter, size_t len, cons
 
 /* An item under exactly this filter for which is() says true, or NULL. */
 extern void *fl_trie_find(FlTrie *trie, const uint8_t *filter, size_t len,
-						  bool (*is) (const void *item, const void *arg), const void *arg);
+						  bool (*is)(const void *item, const void *arg), const void *arg);
 
 /*
  * Items may be found more than once when they stand under several filters.
  * Topics that begin with `$` are not matched by a wildcard in the first level
  * (MQTT-4.7.2-1).
  */
-extern void fl_trie_match(const FlTrie *trie, const uint8_t *topic, size_t len,
-						  FlTrieFound found, void *arg);
+extern void fl_trie_match(const FlTrie *trie, const uint8_t *topic, size_t len, FlTrieFound found, void *arg);
 
 /*
  * Could any filter select a topic that begins with this prefix?  prefix is
@@ -49,4 +48,4 @@ extern bool fl_trie_touches_prefix(const FlTrie *trie, const uint8_t *prefix, si
 extern size_t fl_trie_items(const FlTrie *trie);
 extern size_t fl_trie_nodes(const FlTrie *trie);
 
-#endif							/* FLEETLOG_MQTT_TRIE_H */
+#endif /* FLEETLOG_MQTT_TRIE_H */

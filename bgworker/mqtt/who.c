@@ -7,14 +7,13 @@
 #include "mqtt.h"
 
 FlMqttWho *
-fl_mqtt_pack_who(MemoryContext context, const FlIdentity *identity, const uint8 *client_id,
-				 Size client_id_len)
+fl_mqtt_pack_who(MemoryContext context, const FlIdentity *identity, const uint8 *client_id, Size client_id_len)
 {
-	Size		tenant_len = strlen(identity->tenant);
-	Size		device_len = strlen(identity->device);
-	FlMqttWho  *who = MemoryContextAllocZero(context, offsetof(FlMqttWho, text) +
-											 tenant_len + device_len + client_id_len + 3);
-	char	   *text = who->text;
+	Size tenant_len = strlen(identity->tenant);
+	Size device_len = strlen(identity->device);
+	FlMqttWho *who =
+		MemoryContextAllocZero(context, offsetof(FlMqttWho, text) + tenant_len + device_len + client_id_len + 3);
+	char *text = who->text;
 
 	who->credential = identity->credential;
 	who->role = identity->role;
@@ -55,7 +54,7 @@ const FlIdentity *
 fl_mqtt_identity(FlMqttConn *conn)
 {
 	FlIdentity *identity = &conn->door->identity;
-	FlMqttWho  *who = conn->who;
+	FlMqttWho *who = conn->who;
 
 	identity->kind = (FlIdentityKind) who->kind;
 	identity->role = who->role;

@@ -14,18 +14,18 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define MAX_WAITING	10000		/* wills that wait for room in ingest */
+#define MAX_WAITING 10000 /* wills that wait for room in ingest */
 
 /* A will that found no room, with what is needed to publish it later. */
 typedef struct WaitingWill
 {
-	dlist_node	node;
+	dlist_node node;
 	FlMqttWillMessage *will;
-	FlMqttWho  *who;
+	FlMqttWho *who;
 } WaitingWill;
 
 static dlist_head waiting = DLIST_STATIC_INIT(waiting);
-static int	waiting_count = 0;
+static int waiting_count = 0;
 
 /* What the server does not offer is refused at CONNECT (MQTT-3.2.2-12, -13). */
 FlMqttReason
@@ -57,13 +57,13 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 void
 fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	FlBuf	   *out = &conn->door->out;
+	FlBuf *out = &conn->door->out;
 	FlMqttPublish publish;
 
 	publish.dup = false;
 	publish.retain = false;
 	publish.qos = Min(connect->will.qos, 1);
-	publish.packet_id = 1;		/* none is sent; the field must not be 0 */
+	publish.packet_id = 1; /* none is sent; the field must not be 0 */
 	publish.topic = connect->will.topic;
 	publish.payload = connect->will.payload;
 	publish.props = connect->will.props;
@@ -82,21 +82,18 @@ fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect)
 }
 
 static FlError
-route_will(FlMqttDoor *door, const FlIdentity *identity, const FlMqttWillMessage *will,
-		   const char **why)
+route_will(FlMqttDoor *door, const FlIdentity *identity, const FlMqttWillMessage *will, const char **why)
 {
 	FlMqttVersion version = (FlMqttVersion) will->version;
 	FlMqttFrame frame;
 	FlMqttFault fault;
 	FlMqttPublish publish;
 
-	if (fl_mqtt_frame_next(will->bytes, will->len, version, FL_MQTT_FROM_CLIENT, will->len,
-						   &frame, &fault) != FL_OK ||
+	if (fl_mqtt_frame_next(will->bytes, will->len, version, FL_MQTT_FROM_CLIENT, will->len, &frame, &fault) != FL_OK ||
 		fl_mqtt_decode_publish(&frame, version, FL_MQTT_FROM_CLIENT, &publish, &fault) != FL_OK)
 		elog(ERROR, "fleetlog: kept will does not decode");
 	publish.packet_id = 0;
-	return fl_mqtt_route(door, identity, identity->client_id, identity->client_id_len, &publish,
-						 version, 0, why);
+	return fl_mqtt_route(door, identity, identity->client_id, identity->client_id_len, &publish, version, 0, why);
 }
 
 static void
@@ -113,7 +110,7 @@ void
 fl_mqtt_publish_will(FlMqttConn *conn)
 {
 	const char *why = NULL;
-	FlError		err = route_will(conn->door, fl_mqtt_identity(conn), conn->will, &why);
+	FlError err = route_will(conn->door, fl_mqtt_identity(conn), conn->will, &why);
 
 	if (err == FL_ERR_SHARD_BUSY && waiting_count < MAX_WAITING)
 	{
@@ -137,9 +134,9 @@ fl_mqtt_retry_wills(FlMqttDoor *door)
 	while (!dlist_is_empty(&waiting))
 	{
 		WaitingWill *w = dlist_head_element(WaitingWill, node, &waiting);
-		FlMqttConn	shade = {.door = door,.who = w->who};
+		FlMqttConn shade = {.door = door, .who = w->who};
 		const char *why = NULL;
-		FlError		err = route_will(door, fl_mqtt_identity(&shade), w->will, &why);
+		FlError err = route_will(door, fl_mqtt_identity(&shade), w->will, &why);
 
 		if (err == FL_ERR_SHARD_BUSY)
 			return;

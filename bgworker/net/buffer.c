@@ -23,8 +23,7 @@ fl_net_pool_init(FlNetPool *pool, MemoryContext context)
 static int
 bits_of(Size room)
 {
-	int			bits = room <= ((Size) 1 << FL_NET_MIN_BITS) ? FL_NET_MIN_BITS :
-		pg_leftmost_one_pos64(room - 1) + 1;
+	int bits = room <= ((Size) 1 << FL_NET_MIN_BITS) ? FL_NET_MIN_BITS : pg_leftmost_one_pos64(room - 1) + 1;
 
 	if (bits > FL_NET_MAX_BITS)
 		elog(ERROR, "fleetlog: buffer of %zu bytes asked for", room);
@@ -35,8 +34,8 @@ bits_of(Size room)
 FlNetBuf *
 fl_net_buf_get(FlNetPool *pool, Size room)
 {
-	int			bits = bits_of(room);
-	FlNetBuf   *buf = pool->free[bits];
+	int bits = bits_of(room);
+	FlNetBuf *buf = pool->free[bits];
 
 	if (buf != NULL)
 	{
@@ -61,7 +60,7 @@ fl_net_buf_get(FlNetPool *pool, Size room)
 void
 fl_net_buf_put(FlNetPool *pool, FlNetBuf *buf)
 {
-	int			bits = pg_leftmost_one_pos32(buf->cap);
+	int bits = pg_leftmost_one_pos32(buf->cap);
 
 	pool->used_bytes -= buf->cap;
 	if (pool->free_bytes + buf->cap > FL_NET_POOL_KEEP)

@@ -26,7 +26,7 @@
 FlNetConn *
 fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd)
 {
-	FlNetConn  *conn = MemoryContextAllocZero(loop->context, listener->protocol->conn_size);
+	FlNetConn *conn = MemoryContextAllocZero(loop->context, listener->protocol->conn_size);
 	struct epoll_event event;
 
 	conn->loop = loop;
@@ -105,7 +105,7 @@ release_input(FlNetConn *conn)
 static bool
 may_buffer(FlNetConn *conn, Size more)
 {
-	FlNetPool  *pool = &conn->loop->pool;
+	FlNetPool *pool = &conn->loop->pool;
 
 	if (pool->used_bytes + more <= pool->limit)
 		return true;
@@ -117,7 +117,7 @@ may_buffer(FlNetConn *conn, Size more)
 static void
 stash(FlNetConn *conn, const uint8 *data, Size len)
 {
-	FlNetBuf   *buf;
+	FlNetBuf *buf;
 
 	if (!may_buffer(conn, len))
 		return;
@@ -131,8 +131,8 @@ stash(FlNetConn *conn, const uint8 *data, Size len)
 static void
 present_pending(FlNetConn *conn)
 {
-	FlNetBuf   *buf = conn->in;
-	Size		used;
+	FlNetBuf *buf = conn->in;
+	Size used;
 
 	if (buf == NULL || !fl_net_is_open(conn))
 		return;
@@ -150,8 +150,8 @@ present_pending(FlNetConn *conn)
 static bool
 make_room(FlNetConn *conn)
 {
-	FlNetBuf   *buf = conn->in;
-	Size		len = buf->end - buf->start;
+	FlNetBuf *buf = conn->in;
+	Size len = buf->end - buf->start;
 
 	if (buf->cap - buf->end >= 512)
 		return true;
@@ -165,7 +165,7 @@ make_room(FlNetConn *conn)
 		return false;
 	else
 	{
-		FlNetBuf   *bigger = fl_net_buf_get(&conn->loop->pool, (Size) buf->cap * 2);
+		FlNetBuf *bigger = fl_net_buf_get(&conn->loop->pool, (Size) buf->cap * 2);
 
 		memcpy(bigger->data, buf->data + buf->start, len);
 		bigger->end = (uint32) len;
@@ -179,7 +179,7 @@ make_room(FlNetConn *conn)
 static ssize_t
 receive(FlNetConn *conn, uint8 *to, Size room)
 {
-	ssize_t		n = recv(conn->fd, to, room, 0);
+	ssize_t n = recv(conn->fd, to, room, 0);
 
 	if (n > 0)
 	{
@@ -195,7 +195,7 @@ receive(FlNetConn *conn, uint8 *to, Size room)
 static void
 discard_input(FlNetConn *conn)
 {
-	ssize_t		n = receive(conn, conn->loop->scratch, FL_NET_READ_BYTES);
+	ssize_t n = receive(conn, conn->loop->scratch, FL_NET_READ_BYTES);
 
 	if (n < 0)
 		fl_net_conn_bury(conn);
@@ -204,9 +204,9 @@ discard_input(FlNetConn *conn)
 static void
 read_into_scratch(FlNetConn *conn)
 {
-	uint8	   *data = conn->loop->scratch;
-	ssize_t		n = receive(conn, data, FL_NET_READ_BYTES);
-	Size		used;
+	uint8 *data = conn->loop->scratch;
+	ssize_t n = receive(conn, data, FL_NET_READ_BYTES);
+	Size used;
 
 	if (n == 0)
 		return;
@@ -223,8 +223,8 @@ read_into_scratch(FlNetConn *conn)
 static void
 read_behind_pending(FlNetConn *conn)
 {
-	FlNetBuf   *buf;
-	ssize_t		n;
+	FlNetBuf *buf;
+	ssize_t n;
 
 	if (!make_room(conn))
 		return;
@@ -293,15 +293,14 @@ fl_net_write(FlNetConn *conn, const void *data, Size len)
 	conn->out_bytes += (uint32) len;
 	while (len > 0)
 	{
-		FlNetBuf   *tail = conn->out_tail;
-		Size		room = tail != NULL ? tail->cap - tail->end : 0;
-		Size		n;
+		FlNetBuf *tail = conn->out_tail;
+		Size room = tail != NULL ? tail->cap - tail->end : 0;
+		Size n;
 
 		if (room == 0)
 		{
 			/* The first piece is as small as it can be, the others whole pages. */
-			tail = fl_net_buf_get(&conn->loop->pool,
-								  conn->out_tail == NULL && len <= 512 ? 512 : FL_NET_OUT_BUF);
+			tail = fl_net_buf_get(&conn->loop->pool, conn->out_tail == NULL && len <= 512 ? 512 : FL_NET_OUT_BUF);
 			if (conn->out_tail != NULL)
 				conn->out_tail->next = tail;
 			else
@@ -323,7 +322,7 @@ drop_output(FlNetConn *conn)
 {
 	while (conn->out_head != NULL)
 	{
-		FlNetBuf   *buf = conn->out_head;
+		FlNetBuf *buf = conn->out_head;
 
 		conn->out_head = buf->next;
 		fl_net_buf_put(&conn->loop->pool, buf);
@@ -340,8 +339,8 @@ advance_output(FlNetConn *conn, Size n)
 	conn->loop->bytes_out += n;
 	while (conn->out_head != NULL)
 	{
-		FlNetBuf   *buf = conn->out_head;
-		Size		have = buf->end - buf->start;
+		FlNetBuf *buf = conn->out_head;
+		Size have = buf->end - buf->start;
 
 		if (n < have)
 		{
@@ -364,7 +363,7 @@ write_some(FlNetConn *conn, bool may_close)
 {
 	struct iovec iov[IOV_PER_WRITE];
 	struct msghdr msg = {0};
-	ssize_t		n;
+	ssize_t n;
 
 	msg.msg_iov = iov;
 	for (FlNetBuf *buf = conn->out_head; buf != NULL && msg.msg_iovlen < IOV_PER_WRITE; buf = buf->next)
@@ -424,7 +423,7 @@ start_lingering(FlNetConn *conn)
 void
 fl_net_conn_flush(FlNetConn *conn)
 {
-	bool		was_blocked;
+	bool was_blocked;
 
 	if (conn->flags & FL_NET_CLOSED)
 		return;
@@ -474,7 +473,7 @@ fl_net_conn_timer(FlNetConn *conn)
 void
 fl_net_conn_bury(FlNetConn *conn)
 {
-	FlNetLoop  *loop = conn->loop;
+	FlNetLoop *loop = conn->loop;
 
 	if (conn->flags & FL_NET_CLOSED)
 		return;
@@ -486,7 +485,7 @@ fl_net_conn_bury(FlNetConn *conn)
 	conn->flags = FL_NET_CLOSED;
 	release_input(conn);
 	drop_output(conn);
-	close(conn->fd);			/* which also takes it out of the epoll set */
+	close(conn->fd); /* which also takes it out of the epoll set */
 	conn->fd = -1;
 	dlist_delete(&conn->all_node);
 	dlist_push_tail(&loop->graveyard, &conn->all_node);
@@ -534,8 +533,8 @@ const char *
 fl_net_peer(const FlNetConn *conn, char *buf, Size size)
 {
 	struct sockaddr_storage addr;
-	socklen_t	len = sizeof(addr);
-	char		host[INET6_ADDRSTRLEN];
+	socklen_t len = sizeof(addr);
+	char host[INET6_ADDRSTRLEN];
 
 	if (conn->fd < 0 || getpeername(conn->fd, (struct sockaddr *) &addr, &len) != 0)
 		snprintf(buf, size, "unknown");

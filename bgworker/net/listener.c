@@ -22,16 +22,16 @@
 #include "fleetlog/guest.h"
 #include "net_private.h"
 
-#define LISTEN_BACKLOG	4096	/* the kernel cuts it to net.core.somaxconn */
-#define RETRY_MS		5000
-#define MAX_ADDRESSES	64		/* of one setting */
-#define FULL_LOG_MS		60000
+#define LISTEN_BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
+#define RETRY_MS       5000
+#define MAX_ADDRESSES  64 /* of one setting */
+#define FULL_LOG_MS    60000
 
 typedef struct Address
 {
 	struct sockaddr_storage addr;
-	socklen_t	len;
-	bool		optional;
+	socklen_t len;
+	bool optional;
 } Address;
 
 /* ---- reading the setting ---- */
@@ -39,8 +39,8 @@ typedef struct Address
 static bool
 parse_port(const char *text, int *port)
 {
-	char	   *end;
-	long		value = strtol(text, &end, 10);
+	char *end;
+	long value = strtol(text, &end, 10);
 
 	if (end == text || *end != '\0' || value < 1 || value > 65535)
 		return false;
@@ -79,9 +79,9 @@ add_numeric(const char *host, int port, bool optional, Address *out, int *n)
 static const char *
 parse_item(char *item, Address *out, int *n)
 {
-	char	   *colon = strrchr(item, ':');
-	char	   *host = item;
-	int			port;
+	char *colon = strrchr(item, ':');
+	char *host = item;
+	int port;
 
 	if (colon == NULL)
 	{
@@ -122,8 +122,8 @@ parse_item(char *item, Address *out, int *n)
 static const char *
 parse_spec(const char *spec, Address *out, int *n)
 {
-	char	   *copy = strdup(spec ? spec : "");
-	char	   *save = NULL;
+	char *copy = strdup(spec ? spec : "");
+	char *save = NULL;
 	const char *why = NULL;
 
 	*n = 0;
@@ -138,8 +138,8 @@ parse_spec(const char *spec, Address *out, int *n)
 bool
 fl_net_check_spec(const char *spec, const char **why)
 {
-	Address		addresses[MAX_ADDRESSES];
-	int			n;
+	Address addresses[MAX_ADDRESSES];
+	int n;
 
 	*why = parse_spec(spec, addresses, &n);
 	return *why == NULL;
@@ -150,7 +150,7 @@ fl_net_check_spec(const char *spec, const char **why)
 static void
 name_address(const struct sockaddr_storage *addr, char *buf, Size size)
 {
-	char		host[INET6_ADDRSTRLEN];
+	char host[INET6_ADDRSTRLEN];
 
 	if (addr->ss_family == AF_INET)
 	{
@@ -182,32 +182,31 @@ complain(FlNetListener *listener, int error)
 		return;
 	listener->complained = true;
 	errno = error;
-	ereport(LOG,
-			(errmsg("fleetlog: could not listen on %s: %m", listener->name),
-			 error == EADDRINUSE ?
-			 errhint("Another server uses this port. Stop it, or choose another one in %s and reload. It is tried again every %d seconds.",
-					 listener->setting, RETRY_MS / 1000) :
-			 error == EACCES ?
-			 errhint("Ports below 1024 need privileges; choose another one in %s.", listener->setting) :
-			 errhint("Check %s.", listener->setting)));
+	ereport(
+		LOG,
+		(errmsg("fleetlog: could not listen on %s: %m", listener->name),
+		 error == EADDRINUSE
+			 ? errhint(
+				   "Another server uses this port. Stop it, or choose another one in %s and reload. It is tried again every %d seconds.",
+				   listener->setting, RETRY_MS / 1000)
+		 : error == EACCES ? errhint("Ports below 1024 need privileges; choose another one in %s.", listener->setting)
+						   : errhint("Check %s.", listener->setting)));
 }
 
 static int
 open_socket(FlNetListener *listener)
 {
-	int			on = 1;
-	int			fd = socket(listener->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1;
+	int fd = socket(listener->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
-		(listener->addr.ss_family == AF_INET6 &&
-		 setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0) ||
-		bind(fd, (struct sockaddr *) &listener->addr, listener->addr_len) != 0 ||
-		listen(fd, LISTEN_BACKLOG) != 0)
+		(listener->addr.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0) ||
+		bind(fd, (struct sockaddr *) &listener->addr, listener->addr_len) != 0 || listen(fd, LISTEN_BACKLOG) != 0)
 	{
-		int			error = errno;
+		int error = errno;
 
 		close(fd);
 		errno = error;
@@ -221,7 +220,7 @@ static bool
 open_listener(FlNetLoop *loop, FlNetListener *listener)
 {
 	struct epoll_event event;
-	int			fd = open_socket(listener);
+	int fd = open_socket(listener);
 
 	if (fd < 0)
 	{
@@ -242,8 +241,8 @@ open_listener(FlNetLoop *loop, FlNetListener *listener)
 	listener->fd = fd;
 	listener->complained = false;
 	show(loop, listener, "listening");
-	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s",
-						 loop->door, listener->protocol->name, listener->name)));
+	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s", loop->door, listener->protocol->name,
+						 listener->name)));
 	return true;
 }
 
@@ -273,10 +272,10 @@ close_listener(FlNetListener *listener)
 void
 fl_net_retry_listeners(FlNetLoop *loop)
 {
-	dlist_iter	iter;
-	bool		all = true;
+	dlist_iter iter;
+	bool all = true;
 
-	dlist_foreach(iter, &loop->listeners)
+	dlist_foreach (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
@@ -290,9 +289,9 @@ fl_net_retry_listeners(FlNetLoop *loop)
 static FlNetListener *
 find_listener(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *address)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
-	dlist_foreach(iter, &loop->listeners)
+	dlist_foreach (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
@@ -304,8 +303,7 @@ find_listener(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *add
 }
 
 static void
-want_address(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *address,
-			 const char *setting)
+want_address(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *address, const char *setting)
 {
 	FlNetListener *listener = find_listener(loop, protocol, address);
 
@@ -326,12 +324,11 @@ want_address(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *addr
 }
 
 void
-fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec,
-			  const char *setting)
+fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec, const char *setting)
 {
-	Address		addresses[MAX_ADDRESSES];
+	Address addresses[MAX_ADDRESSES];
 	dlist_mutable_iter iter;
-	int			n;
+	int n;
 	const char *why = parse_spec(spec, addresses, &n);
 
 	if (why != NULL)
@@ -339,7 +336,7 @@ fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec,
 		ereport(LOG, (errmsg("fleetlog: %s is not valid: %s", setting, why)));
 		return;
 	}
-	dlist_foreach_modify(iter, &loop->listeners)
+	dlist_foreach_modify (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
@@ -348,14 +345,13 @@ fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec,
 	}
 	for (int i = 0; i < n; i++)
 		want_address(loop, protocol, &addresses[i], setting);
-	dlist_foreach_modify(iter, &loop->listeners)
+	dlist_foreach_modify (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
 		if (!listener->wanted)
 		{
-			ereport(LOG, (errmsg("fleetlog: front door %d no longer listens on %s",
-								 loop->door, listener->name)));
+			ereport(LOG, (errmsg("fleetlog: front door %d no longer listens on %s", loop->door, listener->name)));
 			close_listener(listener);
 		}
 	}
@@ -373,11 +369,11 @@ fl_net_stop_listening(FlNetLoop *loop)
 const char *
 fl_net_listening(FlNetLoop *loop, char *buf, Size size)
 {
-	dlist_iter	iter;
-	Size		used = 0;
+	dlist_iter iter;
+	Size used = 0;
 
 	buf[0] = '\0';
-	dlist_foreach(iter, &loop->listeners)
+	dlist_foreach (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
@@ -396,8 +392,8 @@ fl_net_listening(FlNetLoop *loop, char *buf, Size size)
 static void
 complain_accept(FlNetLoop *loop, FlNetListener *listener)
 {
-	int			error = errno;
-	int64		now = fl_net_now(loop);
+	int error = errno;
+	int64 now = fl_net_now(loop);
 
 	if (loop->last_full_log != 0 && now - loop->last_full_log < FULL_LOG_MS)
 		return;
@@ -410,17 +406,16 @@ complain_accept(FlNetLoop *loop, FlNetListener *listener)
 static void
 shed(FlNetLoop *loop, int fd)
 {
-	int64		now = fl_net_now(loop);
+	int64 now = fl_net_now(loop);
 
 	close(fd);
 	loop->shed++;
 	if (loop->last_full_log != 0 && now - loop->last_full_log < FULL_LOG_MS)
 		return;
 	loop->last_full_log = now;
-	ereport(LOG,
-			(errmsg("fleetlog: front door %d is full: %d connections, " UINT64_FORMAT " turned away since start",
-					loop->door, loop->nconns, loop->shed),
-			 errhint("Raise fleetlog.max_connections, the limit of open files, or fleetlog.workers.")));
+	ereport(LOG, (errmsg("fleetlog: front door %d is full: %d connections, " UINT64_FORMAT " turned away since start",
+						 loop->door, loop->nconns, loop->shed),
+				  errhint("Raise fleetlog.max_connections, the limit of open files, or fleetlog.workers.")));
 }
 
 void
@@ -428,9 +423,9 @@ fl_net_accept(FlNetLoop *loop, FlNetListener *listener)
 {
 	for (int i = 0; i < FL_NET_ACCEPTS; i++)
 	{
-		int			on = 1;
-		FlNetConn  *conn;
-		int			fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int on = 1;
+		FlNetConn *conn;
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0)
 		{

@@ -40,8 +40,8 @@ static int
 raise_descriptor_limit(int door)
 {
 	struct rlimit limit;
-	int			reserve = reserved_descriptors();
-	long		ceiling;
+	int reserve = reserved_descriptors();
+	long ceiling;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		ereport(FATAL, (errmsg("fleetlog: could not read the limit of open files: %m")));
@@ -57,10 +57,9 @@ raise_descriptor_limit(int door)
 	ceiling = limit.rlim_cur == RLIM_INFINITY ? 1000000 : (long) Min(limit.rlim_cur, 10000000);
 	/* A tiny limit is shared by halves rather than leaving no connection. */
 	ceiling = ceiling > 2 * reserve ? ceiling - reserve : ceiling / 2;
-	ereport(LOG,
-			(errmsg("fleetlog: front door %d can hold %ld connections", door, ceiling),
-			 errdetail("The limit of open files is %ld, of which %ld are kept for the server.",
-					   (long) limit.rlim_cur, (long) limit.rlim_cur - ceiling)));
+	ereport(LOG, (errmsg("fleetlog: front door %d can hold %ld connections", door, ceiling),
+				  errdetail("The limit of open files is %ld, of which %ld are kept for the server.",
+							(long) limit.rlim_cur, (long) limit.rlim_cur - ceiling)));
 	return (int) ceiling;
 }
 
@@ -68,7 +67,7 @@ FlNetLoop *
 fl_net_create(MemoryContext parent, int door, int max_connections)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "fleetlog net", ALLOCSET_DEFAULT_SIZES);
-	FlNetLoop  *loop = MemoryContextAllocZero(context, sizeof(FlNetLoop));
+	FlNetLoop *loop = MemoryContextAllocZero(context, sizeof(FlNetLoop));
 
 	loop->context = context;
 	loop->door = door;
@@ -157,7 +156,7 @@ fl_net_now(FlNetLoop *loop)
 long
 fl_net_timeout(FlNetLoop *loop)
 {
-	int64		wait;
+	int64 wait;
 
 	if (!dlist_is_empty(&loop->ready) || !dlist_is_empty(&loop->dirty) || loop->ngrave > 0)
 		return 0;
@@ -168,7 +167,7 @@ fl_net_timeout(FlNetLoop *loop)
 static void
 fire(FlTimer *timer, void *arg)
 {
-	FlNetLoop  *loop = arg;
+	FlNetLoop *loop = arg;
 
 	if (timer == &loop->retry_timer)
 		fl_net_retry_listeners(loop);
@@ -183,7 +182,7 @@ serve_ready(FlNetLoop *loop)
 	for (int i = 0; i < FL_NET_RESUMES && !dlist_is_empty(&loop->ready); i++)
 	{
 		dlist_node *node = dlist_pop_head_node(&loop->ready);
-		FlNetConn  *conn = dlist_container(FlNetConn, work_node, node);
+		FlNetConn *conn = dlist_container(FlNetConn, work_node, node);
 
 		conn->flags &= ~FL_NET_READY;
 		fl_net_conn_ready(conn);
@@ -193,8 +192,8 @@ serve_ready(FlNetLoop *loop)
 static void
 serve_event(FlNetLoop *loop, struct epoll_event *event)
 {
-	uintptr_t	tagged = (uintptr_t) event->data.ptr;
-	FlNetConn  *conn;
+	uintptr_t tagged = (uintptr_t) event->data.ptr;
+	FlNetConn *conn;
 
 	if (tagged & FL_NET_TAG_LISTENER)
 	{
@@ -225,7 +224,7 @@ void
 fl_net_turn(FlNetLoop *loop)
 {
 	struct epoll_event events[FL_NET_EVENTS];
-	int			n;
+	int n;
 
 	serve_ready(loop);
 	n = epoll_wait(loop->epoll_fd, events, FL_NET_EVENTS, 0);
@@ -239,7 +238,7 @@ fl_net_turn(FlNetLoop *loop)
 void
 fl_net_flush(FlNetLoop *loop)
 {
-	dlist_head	dirty = loop->dirty;
+	dlist_head dirty = loop->dirty;
 
 	/* Flushing may dirty others (a close publishes a will): those wait a turn. */
 	if (!dlist_is_empty(&loop->dirty))
@@ -249,7 +248,7 @@ fl_net_flush(FlNetLoop *loop)
 		dlist_init(&loop->dirty);
 		while (!dlist_is_empty(&dirty))
 		{
-			FlNetConn  *conn = dlist_container(FlNetConn, dirty_node, dlist_pop_head_node(&dirty));
+			FlNetConn *conn = dlist_container(FlNetConn, dirty_node, dlist_pop_head_node(&dirty));
 
 			conn->flags &= ~FL_NET_DIRTY;
 			/* One that is blocked is flushed when its socket says so. */
@@ -259,8 +258,7 @@ fl_net_flush(FlNetLoop *loop)
 	}
 	while (!dlist_is_empty(&loop->graveyard))
 	{
-		FlNetConn  *conn = dlist_container(FlNetConn, all_node,
-										   dlist_pop_head_node(&loop->graveyard));
+		FlNetConn *conn = dlist_container(FlNetConn, all_node, dlist_pop_head_node(&loop->graveyard));
 
 		loop->ngrave--;
 		fl_net_conn_free(conn);
@@ -268,13 +266,13 @@ fl_net_flush(FlNetLoop *loop)
 }
 
 void
-fl_net_each(FlNetLoop *loop, void (*f) (FlNetConn *conn, void *arg), void *arg)
+fl_net_each(FlNetLoop *loop, void (*f)(FlNetConn *conn, void *arg), void *arg)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &loop->conns)
+	dlist_foreach_modify (iter, &loop->conns)
 	{
-		FlNetConn  *conn = dlist_container(FlNetConn, all_node, iter.cur);
+		FlNetConn *conn = dlist_container(FlNetConn, all_node, iter.cur);
 
 		if (!(conn->flags & (FL_NET_FINISHING | FL_NET_LINGERING | FL_NET_CLOSED)))
 			f(conn, arg);

@@ -14,9 +14,9 @@
 
 #include <stddef.h>
 
-#define SLOT_BITS	6
-#define SLOT_MASK	(FL_TIMER_SLOTS - 1)
-#define MAX_DELTA	((INT64_C(1) << (SLOT_BITS * FL_TIMER_LEVELS)) - 1)
+#define SLOT_BITS 6
+#define SLOT_MASK (FL_TIMER_SLOTS - 1)
+#define MAX_DELTA ((INT64_C(1) << (SLOT_BITS * FL_TIMER_LEVELS)) - 1)
 
 void
 fl_timer_wheel_init(FlTimerWheel *wheel, int64_t now_ms)
@@ -35,11 +35,11 @@ fl_timer_wheel_init(FlTimerWheel *wheel, int64_t now_ms)
 static void
 put(FlTimerWheel *wheel, FlTimer *timer)
 {
-	int64_t		delta = timer->due - wheel->now;
-	int64_t		at = delta > MAX_DELTA ? wheel->now + MAX_DELTA : timer->due;
-	int			level = 0;
-	int			slot;
-	FlTimer    *head;
+	int64_t delta = timer->due - wheel->now;
+	int64_t at = delta > MAX_DELTA ? wheel->now + MAX_DELTA : timer->due;
+	int level = 0;
+	int slot;
+	FlTimer *head;
 
 	while (level < FL_TIMER_LEVELS - 1 && (delta >> (SLOT_BITS * (level + 1))) != 0)
 		level++;
@@ -55,7 +55,7 @@ put(FlTimerWheel *wheel, FlTimer *timer)
 static void
 unlink_timer(FlTimerWheel *wheel, FlTimer *timer)
 {
-	FlTimer    *head = timer->next == timer->prev ? timer->next : NULL;
+	FlTimer *head = timer->next == timer->prev ? timer->next : NULL;
 
 	timer->next->prev = timer->prev;
 	timer->prev->next = timer->next;
@@ -63,7 +63,7 @@ unlink_timer(FlTimerWheel *wheel, FlTimer *timer)
 	/* The last of its list: its only neighbour is the list head itself. */
 	if (head >= wheel->slots && head < wheel->slots + FL_TIMER_LEVELS * FL_TIMER_SLOTS)
 	{
-		ptrdiff_t	i = head - wheel->slots;
+		ptrdiff_t i = head - wheel->slots;
 
 		wheel->occupied[i / FL_TIMER_SLOTS] &= ~(UINT64_C(1) << (i % FL_TIMER_SLOTS));
 	}
@@ -72,7 +72,7 @@ unlink_timer(FlTimerWheel *wheel, FlTimer *timer)
 void
 fl_timer_arm(FlTimerWheel *wheel, FlTimer *timer, int64_t due_ms)
 {
-	int64_t		due = (due_ms + FL_TIMER_TICK_MS - 1) / FL_TIMER_TICK_MS;
+	int64_t due = (due_ms + FL_TIMER_TICK_MS - 1) / FL_TIMER_TICK_MS;
 
 	fl_timer_cancel(wheel, timer);
 	timer->due = due > wheel->now ? due : wheel->now + 1;
@@ -93,7 +93,7 @@ fl_timer_cancel(FlTimerWheel *wheel, FlTimer *timer)
 static void
 take_slot(FlTimerWheel *wheel, int level, int slot, FlTimer *list)
 {
-	FlTimer    *head = &wheel->slots[level * FL_TIMER_SLOTS + slot];
+	FlTimer *head = &wheel->slots[level * FL_TIMER_SLOTS + slot];
 
 	list->next = list->prev = list;
 	if (head->next == head)
@@ -109,12 +109,12 @@ take_slot(FlTimerWheel *wheel, int level, int slot, FlTimer *list)
 static void
 cascade(FlTimerWheel *wheel, int level)
 {
-	FlTimer		list;
+	FlTimer list;
 
 	take_slot(wheel, level, (int) (wheel->now >> (SLOT_BITS * level)) & SLOT_MASK, &list);
 	while (list.next != &list)
 	{
-		FlTimer    *timer = list.next;
+		FlTimer *timer = list.next;
 
 		unlink_timer(wheel, timer);
 		put(wheel, timer);
@@ -124,12 +124,12 @@ cascade(FlTimerWheel *wheel, int level)
 static void
 fire_slot(FlTimerWheel *wheel, FlTimerFire fire, void *arg)
 {
-	FlTimer		list;
+	FlTimer list;
 
 	take_slot(wheel, 0, (int) wheel->now & SLOT_MASK, &list);
 	while (list.next != &list)
 	{
-		FlTimer    *timer = list.next;
+		FlTimer *timer = list.next;
 
 		unlink_timer(wheel, timer);
 		wheel->armed--;
@@ -140,7 +140,7 @@ fire_slot(FlTimerWheel *wheel, FlTimerFire fire, void *arg)
 void
 fl_timer_advance(FlTimerWheel *wheel, int64_t now_ms, FlTimerFire fire, void *arg)
 {
-	int64_t		target = now_ms / FL_TIMER_TICK_MS;
+	int64_t target = now_ms / FL_TIMER_TICK_MS;
 
 	while (wheel->now < target)
 	{
@@ -152,7 +152,7 @@ fl_timer_advance(FlTimerWheel *wheel, int64_t now_ms, FlTimerFire fire, void *ar
 		if (wheel->occupied[0] == 0)
 		{
 			/* Nothing to fire before the next cascade. */
-			int64_t		last = wheel->now | SLOT_MASK;
+			int64_t last = wheel->now | SLOT_MASK;
 
 			if (last >= target)
 			{
@@ -176,9 +176,8 @@ fl_timer_advance(FlTimerWheel *wheel, int64_t now_ms, FlTimerFire fire, void *ar
 static int
 next_slot(uint64_t occupied, int from)
 {
-	int			start = (from + 1) & SLOT_MASK;
-	uint64_t	turned = start == 0 ? occupied :
-	(occupied >> start) | (occupied << (FL_TIMER_SLOTS - start));
+	int start = (from + 1) & SLOT_MASK;
+	uint64_t turned = start == 0 ? occupied : (occupied >> start) | (occupied << (FL_TIMER_SLOTS - start));
 
 	return __builtin_ctzll(turned) + 1;
 }
@@ -186,15 +185,15 @@ next_slot(uint64_t occupied, int from)
 int64_t
 fl_timer_wait(const FlTimerWheel *wheel, int64_t now_ms)
 {
-	int64_t		best = INT64_MAX;
-	int64_t		wait;
+	int64_t best = INT64_MAX;
+	int64_t wait;
 
 	if (wheel->armed == 0)
 		return -1;
 	for (int level = 0; level < FL_TIMER_LEVELS; level++)
 	{
-		int64_t		unit = wheel->now >> (SLOT_BITS * level);
-		int64_t		at;
+		int64_t unit = wheel->now >> (SLOT_BITS * level);
+		int64_t at;
 
 		if (wheel->occupied[level] == 0)
 			continue;

@@ -17,4 +17,4 @@ extern void fl_mqtt_define_settings(void);
  */
 extern void fl_mqtt_front_door(int index);
 
-#endif							/* FLEETLOG_MQTT_H */
+#endif /* FLEETLOG_MQTT_H */

@@ -31,12 +31,12 @@
 
 #include "fleetlog/timer.h"
 
-#define FL_NET_READ_BYTES	65536	/* read per connection and turn */
-#define FL_NET_EVENTS		512		/* sockets served per turn */
-#define FL_NET_ACCEPTS		64		/* accepts per listener and turn */
-#define FL_NET_RESUMES		512		/* resumed connections per turn */
-#define FL_NET_LINGER_MS	1000	/* for the peer to read our last bytes */
-#define FL_NET_FLUSH_MS		5000	/* for our last bytes to leave */
+#define FL_NET_READ_BYTES 65536 /* read per connection and turn */
+#define FL_NET_EVENTS     512   /* sockets served per turn */
+#define FL_NET_ACCEPTS    64    /* accepts per listener and turn */
+#define FL_NET_RESUMES    512   /* resumed connections per turn */
+#define FL_NET_LINGER_MS  1000  /* for the peer to read our last bytes */
+#define FL_NET_FLUSH_MS   5000  /* for our last bytes to leave */
 
 typedef struct FlNetLoop FlNetLoop;
 typedef struct FlNetConn FlNetConn;
@@ -44,44 +44,44 @@ typedef struct FlNetBuf FlNetBuf;
 
 typedef struct FlNetProtocol
 {
-	const char *name;			/* "mqtt" */
-	Size		conn_size;		/* size of the struct that begins with FlNetConn */
+	const char *name; /* "mqtt" */
+	Size conn_size;   /* size of the struct that begins with FlNetConn */
 
 	/* A peer has connected; the memory behind FlNetConn is zeroed. */
-	void		(*on_accept) (FlNetConn *conn);
+	void (*on_accept)(FlNetConn *conn);
 
 	/*
 	 * Bytes have come, all that are pending.  Returns how many are done with;
 	 * the rest is presented again, with more behind it.  May pause or close.
 	 */
-	Size		(*on_bytes) (FlNetConn *conn, const uint8 *data, Size len);
+	Size (*on_bytes)(FlNetConn *conn, const uint8 *data, Size len);
 
 	/* The connection's timer has fired. */
-	void		(*on_timer) (FlNetConn *conn);
+	void (*on_timer)(FlNetConn *conn);
 
 	/* Output that had to wait for the peer has all left. */
-	void		(*on_drained) (FlNetConn *conn);
+	void (*on_drained)(FlNetConn *conn);
 
 	/* The connection is gone; the last call for it. why is for the log. */
-	void		(*on_close) (FlNetConn *conn, const char *why);
+	void (*on_close)(FlNetConn *conn, const char *why);
 } FlNetProtocol;
 
 /* First member of a protocol's connection. */
 struct FlNetConn
 {
-	FlNetLoop  *loop;
+	FlNetLoop *loop;
 	const FlNetProtocol *protocol;
 	struct FlNetListener *listener; /* that accepted it */
-	FlNetBuf   *in;				/* pending input, NULL when there is none */
-	FlNetBuf   *out_head;		/* pending output */
-	FlNetBuf   *out_tail;
-	FlTimer		timer;			/* the protocol's */
-	dlist_node	all_node;
-	dlist_node	work_node;		/* in the ready list */
-	dlist_node	dirty_node;		/* in the list of those with output to write */
-	int			fd;
-	uint32		out_bytes;
-	uint16		flags;			/* FL_NET_* in net_private.h */
+	FlNetBuf *in;                   /* pending input, NULL when there is none */
+	FlNetBuf *out_head;             /* pending output */
+	FlNetBuf *out_tail;
+	FlTimer timer; /* the protocol's */
+	dlist_node all_node;
+	dlist_node work_node;  /* in the ready list */
+	dlist_node dirty_node; /* in the list of those with output to write */
+	int fd;
+	uint32 out_bytes;
+	uint16 flags; /* FL_NET_* in net_private.h */
 };
 
 /* ---- Loop -------------------------------------------------------------- */
@@ -91,10 +91,10 @@ struct FlNetConn
  * means as many as descriptors allow.  door only serves messages.
  */
 extern FlNetLoop *fl_net_create(MemoryContext parent, int door, int max_connections);
-extern int	fl_net_fd(FlNetLoop *loop);
+extern int fl_net_fd(FlNetLoop *loop);
 
 /* How many connections this loop can hold: descriptors less the reserve. */
-extern int	fl_net_ceiling(FlNetLoop *loop);
+extern int fl_net_ceiling(FlNetLoop *loop);
 
 /* Milliseconds until fl_net_turn has something to do by itself; -1 for ever. */
 extern long fl_net_timeout(FlNetLoop *loop);
@@ -104,7 +104,7 @@ extern void fl_net_flush(FlNetLoop *loop);
 /* Monotonic milliseconds, moved by fleetlog.clock_offset in tests. */
 extern int64 fl_net_now(FlNetLoop *loop);
 
-extern int	fl_net_connections(FlNetLoop *loop);
+extern int fl_net_connections(FlNetLoop *loop);
 
 /*
  * Bytes that all buffers of the loop may hold together.  At the limit a
@@ -119,7 +119,7 @@ extern uint64 fl_net_bytes_in(FlNetLoop *loop);
 extern uint64 fl_net_bytes_out(FlNetLoop *loop);
 
 /* Walk all connections; f may close the one it is given, no other. */
-extern void fl_net_each(FlNetLoop *loop, void (*f) (FlNetConn *conn, void *arg), void *arg);
+extern void fl_net_each(FlNetLoop *loop, void (*f)(FlNetConn *conn, void *arg), void *arg);
 
 /* ---- Listeners ----------------------------------------------------------- */
 
@@ -130,8 +130,7 @@ extern void fl_net_each(FlNetLoop *loop, void (*f) (FlNetConn *conn, void *arg),
  * address that cannot be had is logged once with a hint and tried again every
  * few seconds.  setting is the name of the setting, for messages.
  */
-extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec,
-						  const char *setting);
+extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec, const char *setting);
 
 /* Check a spec as a GUC check hook would; *why is a constant text. No loop needed. */
 extern bool fl_net_check_spec(const char *spec, const char **why);
@@ -179,4 +178,4 @@ extern bool fl_net_is_open(const FlNetConn *conn);
 /* "192.0.2.1:4711"; asks the kernel, so keep it where it is needed often. */
 extern const char *fl_net_peer(const FlNetConn *conn, char *buf, Size size);
 
-#endif							/* FLEETLOG_NET_H */
+#endif /* FLEETLOG_NET_H */

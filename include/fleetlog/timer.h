@@ -18,28 +18,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FL_TIMER_TICK_MS	8
-#define FL_TIMER_LEVELS		5
-#define FL_TIMER_SLOTS		64
+#define FL_TIMER_TICK_MS 8
+#define FL_TIMER_LEVELS  5
+#define FL_TIMER_SLOTS   64
 
 /* Embedded in what it belongs to; zeroed memory is a timer that is not armed. */
 typedef struct FlTimer
 {
 	struct FlTimer *next;
 	struct FlTimer *prev;
-	int64_t		due;			/* in ticks */
+	int64_t due; /* in ticks */
 } FlTimer;
 
 typedef struct FlTimerWheel
 {
-	int64_t		now;			/* in ticks; everything due up to it has fired */
-	uint32_t	armed;
-	uint64_t	occupied[FL_TIMER_LEVELS];	/* bit per slot that is not empty */
-	FlTimer		slots[FL_TIMER_LEVELS * FL_TIMER_SLOTS];	/* list heads */
+	int64_t now; /* in ticks; everything due up to it has fired */
+	uint32_t armed;
+	uint64_t occupied[FL_TIMER_LEVELS];              /* bit per slot that is not empty */
+	FlTimer slots[FL_TIMER_LEVELS * FL_TIMER_SLOTS]; /* list heads */
 } FlTimerWheel;
 
 /* Called with the timer no longer armed; may arm and cancel any timer. */
-typedef void (*FlTimerFire) (FlTimer *timer, void *arg);
+typedef void (*FlTimerFire)(FlTimer *timer, void *arg);
 
 extern void fl_timer_wheel_init(FlTimerWheel *wheel, int64_t now_ms);
 
@@ -63,4 +63,4 @@ extern void fl_timer_advance(FlTimerWheel *wheel, int64_t now_ms, FlTimerFire fi
  */
 extern int64_t fl_timer_wait(const FlTimerWheel *wheel, int64_t now_ms);
 
-#endif							/* FLEETLOG_TIMER_H */
+#endif /* FLEETLOG_TIMER_H */

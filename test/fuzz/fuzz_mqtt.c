@@ -29,8 +29,8 @@ walk_props(const FlMqttProps *props)
 {
 	FlMqttPropCursor at = {0, 0};
 	FlMqttUserProperty user;
-	uint32_t	id;
-	uint32_t	n = 0;
+	uint32_t id;
+	uint32_t n = 0;
 
 	while (fl_mqtt_props_next_user(props, &at, &user))
 	{
@@ -53,7 +53,7 @@ walk(const FlMqttPacket *packet)
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
 	FlMqttBytes filter;
-	uint32_t	n = 0;
+	uint32_t n = 0;
 
 	switch (packet->type)
 	{
@@ -83,8 +83,8 @@ static void
 round_trip(FlMqttVersion version, FlMqttSender sender, const FlMqttPacket *packet)
 {
 	FlMqttVersion framing = packet->type == FL_MQTT_CONNECT ? FL_MQTT_UNKNOWN : version;
-	FlBuf		first;
-	FlBuf		second;
+	FlBuf first;
+	FlBuf second;
 	FlMqttFrame frame;
 	FlMqttPacket again;
 	FlMqttFault fault;
@@ -104,7 +104,7 @@ round_trip(FlMqttVersion version, FlMqttSender sender, const FlMqttPacket *packe
 	fl_buf_free(&second);
 }
 
-int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -126,7 +126,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FlMqttFrame frame;
 		FlMqttPacket packet;
 		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, NULL};
-		FlResult	result = fl_mqtt_frame_next(data, size, version, sender, MAX_PACKET, &frame, &fault);
+		FlResult result = fl_mqtt_frame_next(data, size, version, sender, MAX_PACKET, &frame, &fault);
 
 		if (result == FL_OK)
 			result = fl_mqtt_decode(&frame, version, sender, &packet, &fault);

@@ -21,7 +21,7 @@ typedef struct MqttSample
 #define SAMPLE_MAX 96
 
 static MqttSample samples[SAMPLE_MAX];
-static int	sample_count;
+static int sample_count;
 
 static FlMqttBytes
 bytes_of(const char *text)
@@ -150,8 +150,9 @@ add_publishes(FlMqttVersion v)
 		return;
 	for (int full = 0; full <= 1; full++)
 	{
-		FlMqttPublish *p = &add_sample("PUBLISH alias", v, full ? FL_MQTT_FROM_SERVER : FL_MQTT_FROM_CLIENT,
-									   FL_MQTT_PUBLISH)->u.publish;
+		FlMqttPublish *p =
+			&add_sample("PUBLISH alias", v, full ? FL_MQTT_FROM_SERVER : FL_MQTT_FROM_CLIENT, FL_MQTT_PUBLISH)
+				 ->u.publish;
 
 		fl_mqtt_props_set_int(&p->props, FL_MQTT_P_TOPIC_ALIAS, 7);
 		p->topic = bytes_of("");
@@ -177,7 +178,7 @@ add_acks(FlMqttVersion v)
 
 	for (int i = 0; i < 4; i++)
 	{
-		FlMqttAck  *a = &add_sample("ack", v, FL_MQTT_FROM_EITHER, types[i])->u.ack;
+		FlMqttAck *a = &add_sample("ack", v, FL_MQTT_FROM_EITHER, types[i])->u.ack;
 
 		a->packet_id = 1;
 		if (v != FL_MQTT_5_0)
@@ -266,4 +267,4 @@ make_samples(void)
 	}
 }
 
-#endif							/* MQTT_SAMPLES_H */
+#endif /* MQTT_SAMPLES_H */

@@ -10,7 +10,7 @@
 #include "fl_unit.h"
 #include "mqtt_samples.h"
 
-#define NO_LIMIT	((size_t) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER)
+#define NO_LIMIT ((size_t) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER)
 
 static FlMqttSender
 one_sender(FlMqttSender sender)
@@ -27,11 +27,11 @@ frame_version(FlMqttVersion version, FlMqttType type)
 
 /* Frame and decode in one; FL_OK only for a whole, valid packet. */
 static FlResult
-decode_bytes(const uint8_t *data, size_t len, FlMqttVersion version, FlMqttSender sender,
-			 FlMqttPacket *packet, FlMqttFault *fault)
+decode_bytes(const uint8_t *data, size_t len, FlMqttVersion version, FlMqttSender sender, FlMqttPacket *packet,
+			 FlMqttFault *fault)
 {
 	FlMqttFrame frame;
-	FlResult	result;
+	FlResult result;
 
 	fault->reason = FL_MQTT_RC_SUCCESS;
 	result = fl_mqtt_frame_next(data, len, version, sender, NO_LIMIT, &frame, fault);
@@ -47,11 +47,11 @@ test_round_trip(void)
 	for (int i = 0; i < sample_count; i++)
 	{
 		MqttSample *s = &samples[i];
-		FlBuf		first;
-		FlBuf		second;
+		FlBuf first;
+		FlBuf second;
 		FlMqttPacket packet;
 		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, ""};
-		uint8_t    *copy;
+		uint8_t *copy;
 
 		fl_buf_init(&first, NULL, 1 << 20);
 		fl_buf_init(&second, NULL, 1 << 20);
@@ -59,7 +59,8 @@ test_round_trip(void)
 		FL_CHECK(!first.failed);
 		copy = fl_unit_copy(first.data, first.len);
 		if (!FL_CHECK_INT(decode_bytes(copy, first.len, frame_version(s->version, s->packet.type),
-									   one_sender(s->sender), &packet, &fault), FL_OK))
+									   one_sender(s->sender), &packet, &fault),
+						  FL_OK))
 			printf("# %s, version %d: %s\n", s->name, s->version, fault.what);
 		else
 		{
@@ -83,18 +84,18 @@ test_every_prefix(void)
 	for (int i = 0; i < sample_count; i++)
 	{
 		MqttSample *s = &samples[i];
-		FlBuf		buf;
+		FlBuf buf;
 
 		fl_buf_init(&buf, NULL, 1 << 20);
 		fl_mqtt_encode(&buf, s->version, &s->packet);
 		for (size_t len = 0; len < buf.len; len++)
 		{
-			uint8_t    *copy = fl_unit_copy(buf.data, len);
+			uint8_t *copy = fl_unit_copy(buf.data, len);
 			FlMqttFrame frame;
 			FlMqttFault fault;
 
-			FL_CHECK_INT(fl_mqtt_frame_next(copy, len, frame_version(s->version, s->packet.type),
-											one_sender(s->sender), NO_LIMIT, &frame, &fault),
+			FL_CHECK_INT(fl_mqtt_frame_next(copy, len, frame_version(s->version, s->packet.type), one_sender(s->sender),
+											NO_LIMIT, &frame, &fault),
 						 FL_INCOMPLETE);
 			free(copy);
 		}
@@ -109,13 +110,13 @@ test_every_prefix(void)
 static void
 test_every_truncation(void)
 {
-	int			refused = 0;
+	int refused = 0;
 
 	make_samples();
 	for (int i = 0; i < sample_count; i++)
 	{
 		MqttSample *s = &samples[i];
-		FlBuf		buf;
+		FlBuf buf;
 		FlMqttFrame frame;
 		FlMqttFault fault;
 
@@ -125,10 +126,10 @@ test_every_truncation(void)
 									  one_sender(s->sender), NO_LIMIT, &frame, &fault) == FL_OK);
 		for (uint32_t len = 0; len < frame.body_len; len++)
 		{
-			uint8_t    *copy = fl_unit_copy(frame.body, len);
+			uint8_t *copy = fl_unit_copy(frame.body, len);
 			FlMqttFrame cut = frame;
 			FlMqttPacket packet;
-			FlResult	result;
+			FlResult result;
 
 			cut.body = copy;
 			cut.body_len = len;
@@ -140,8 +141,8 @@ test_every_truncation(void)
 				FL_CHECK(fault.reason >= 0x80 && fault.what != NULL);
 			}
 			else
-				FL_CHECK(packet.type == FL_MQTT_PUBLISH || s->version == FL_MQTT_5_0 ||
-						 packet.type == FL_MQTT_SUBACK || packet.type == FL_MQTT_UNSUBSCRIBE);
+				FL_CHECK(packet.type == FL_MQTT_PUBLISH || s->version == FL_MQTT_5_0 || packet.type == FL_MQTT_SUBACK ||
+						 packet.type == FL_MQTT_UNSUBSCRIBE);
 			free(copy);
 		}
 		fl_buf_free(&buf);
@@ -156,7 +157,7 @@ walk(const FlMqttPacket *packet, FlMqttVersion version)
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
 	FlMqttBytes filter;
-	uint32_t	n = 0;
+	uint32_t n = 0;
 
 	if (packet->type == FL_MQTT_SUBSCRIBE)
 	{
@@ -174,7 +175,7 @@ walk(const FlMqttPacket *packet, FlMqttVersion version)
 	{
 		FlMqttPropCursor cursor = {0, 0};
 		FlMqttUserProperty user;
-		uint32_t	id;
+		uint32_t id;
 
 		while (fl_mqtt_props_next_user(&packet->u.publish.props, &cursor, &user))
 			n++;
@@ -194,14 +195,14 @@ test_every_flip(void)
 	for (int i = 0; i < sample_count; i++)
 	{
 		MqttSample *s = &samples[i];
-		FlBuf		buf;
+		FlBuf buf;
 
 		fl_buf_init(&buf, NULL, 1 << 20);
 		fl_mqtt_encode(&buf, s->version, &s->packet);
 		for (size_t at = 0; at < buf.len; at++)
 			for (int bit = 0; bit < 8; bit++)
 			{
-				uint8_t    *copy = fl_unit_copy(buf.data, buf.len);
+				uint8_t *copy = fl_unit_copy(buf.data, buf.len);
 				FlMqttVersion version = frame_version(s->version, s->packet.type);
 				FlMqttPacket packet;
 				FlMqttFault fault;
@@ -209,7 +210,7 @@ test_every_flip(void)
 				copy[at] ^= (uint8_t) (1 << bit);
 				if (decode_bytes(copy, buf.len, version, one_sender(s->sender), &packet, &fault) == FL_OK)
 				{
-					FlBuf		again;
+					FlBuf again;
 
 					if (packet.type == FL_MQTT_CONNECT)
 						version = packet.u.connect.version;
@@ -218,7 +219,8 @@ test_every_flip(void)
 					fl_mqtt_encode(&again, version, &packet);
 					FL_CHECK(!again.failed);
 					FL_CHECK_INT(decode_bytes(again.data, again.len, frame_version(version, packet.type),
-											  one_sender(s->sender), &packet, &fault), FL_OK);
+											  one_sender(s->sender), &packet, &fault),
+								 FL_OK);
 					fl_buf_free(&again);
 				}
 				free(copy);
@@ -231,12 +233,12 @@ static void
 test_properties_keep_order(void)
 {
 	MqttSample *s = NULL;
-	FlBuf		buf;
+	FlBuf buf;
 	FlMqttPacket packet;
 	FlMqttFault fault;
 	FlMqttPropCursor at = {0, 0};
 	FlMqttUserProperty user;
-	uint32_t	id;
+	uint32_t id;
 
 	make_samples();
 	for (int i = 0; i < sample_count; i++)
@@ -266,7 +268,7 @@ test_properties_keep_order(void)
 typedef struct BadPacket
 {
 	const char *what;
-	FlMqttVersion version;		/* UNKNOWN: nothing was sent before */
+	FlMqttVersion version; /* UNKNOWN: nothing was sent before */
 	const char *hex;
 	FlMqttReason reason;
 } BadPacket;
@@ -274,21 +276,27 @@ typedef struct BadPacket
 static const BadPacket bad_packets[] = {
 	{"O01 PUBLISH cut after the topic", FL_MQTT_5_0, "32 06 0004 61626364", FL_MQTT_RC_MALFORMED_PACKET},
 	{"O01 in 3.1.1", FL_MQTT_3_1_1, "32 06 0004 61626364", FL_MQTT_RC_MALFORMED_PACKET},
-	{"O02 CONNECT with flags F", FL_MQTT_UNKNOWN, "1F 0F 0004 4D515454 04 02 000A 0003 636964", FL_MQTT_RC_MALFORMED_PACKET},
-	{"O03 property twice", FL_MQTT_UNKNOWN, "10 14 0004 4D515454 05 02 000A 04 1901 1901 0003 636964", FL_MQTT_RC_PROTOCOL_ERROR},
+	{"O02 CONNECT with flags F", FL_MQTT_UNKNOWN, "1F 0F 0004 4D515454 04 02 000A 0003 636964",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"O03 property twice", FL_MQTT_UNKNOWN, "10 14 0004 4D515454 05 02 000A 04 1901 1901 0003 636964",
+	 FL_MQTT_RC_PROTOCOL_ERROR},
 	{"O04 PINGREQ first", FL_MQTT_UNKNOWN, "C0 00", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"O05 CONNACK from a client", FL_MQTT_5_0, "20 03 00 00 00", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"O05 cut short", FL_MQTT_5_0, "20 00", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"O06 empty topic in 3.1.1", FL_MQTT_3_1_1, "30 02 0000", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"O06 empty topic in 5.0", FL_MQTT_5_0, "30 03 0000 00", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"O07 session expiry in a will", FL_MQTT_UNKNOWN, "10 19 0004 4D515454 05 06 000A 00 0001 63 05 1100000001 0001 77 0000", FL_MQTT_RC_MALFORMED_PACKET},
+	{"O07 session expiry in a will", FL_MQTT_UNKNOWN,
+	 "10 19 0004 4D515454 05 06 000A 00 0001 63 05 1100000001 0001 77 0000", FL_MQTT_RC_MALFORMED_PACKET},
 	{"O09 client id FF FE", FL_MQTT_UNKNOWN, "10 0E 0004 4D515454 04 02 000A 0002 FFFE", FL_MQTT_RC_MALFORMED_PACKET},
-	{"O09 client id with U+0000", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 04 02 000A 0003 610062", FL_MQTT_RC_MALFORMED_PACKET},
-	{"O09 the same in 5.0", FL_MQTT_UNKNOWN, "10 10 0004 4D515454 05 02 000A 00 0003 610062", FL_MQTT_RC_MALFORMED_PACKET},
+	{"O09 client id with U+0000", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 04 02 000A 0003 610062",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"O09 the same in 5.0", FL_MQTT_UNKNOWN, "10 10 0004 4D515454 05 02 000A 00 0003 610062",
+	 FL_MQTT_RC_MALFORMED_PACKET},
 	{"O10 filter with U+0000", FL_MQTT_5_0, "82 09 0001 00 0003 610062 00", FL_MQTT_RC_MALFORMED_PACKET},
 	{"O14 alias 0", FL_MQTT_5_0, "30 07 0001 61 03 230000", FL_MQTT_RC_TOPIC_ALIAS_INVALID},
 	{"O44 subscription id from a client", FL_MQTT_5_0, "30 06 0001 61 02 0B01", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"O59 no local on a shared filter", FL_MQTT_5_0, "82 10 0001 00 000A 2473686172652F672F74 04", FL_MQTT_RC_PROTOCOL_ERROR},
+	{"O59 no local on a shared filter", FL_MQTT_5_0, "82 10 0001 00 000A 2473686172652F672F74 04",
+	 FL_MQTT_RC_PROTOCOL_ERROR},
 	{"QoS 3", FL_MQTT_5_0, "36 06 0001 61 0001 00", FL_MQTT_RC_MALFORMED_PACKET},
 	{"DUP at QoS 0", FL_MQTT_5_0, "38 04 0001 61 00", FL_MQTT_RC_MALFORMED_PACKET},
 	{"packet id 0", FL_MQTT_5_0, "32 06 0001 61 0000 00", FL_MQTT_RC_PROTOCOL_ERROR},
@@ -303,15 +311,24 @@ static const BadPacket bad_packets[] = {
 	{"unknown property", FL_MQTT_5_0, "30 06 0001 61 02 0401", FL_MQTT_RC_MALFORMED_PACKET},
 	{"property of another packet", FL_MQTT_5_0, "30 06 0001 61 02 2401", FL_MQTT_RC_MALFORMED_PACKET},
 	{"payload format 2", FL_MQTT_5_0, "30 06 0001 61 02 0102", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"receive maximum 0", FL_MQTT_UNKNOWN, "10 13 0004 4D515454 05 02 000A 03 210000 0003 636964", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"maximum packet size 0", FL_MQTT_UNKNOWN, "10 15 0004 4D515454 05 02 000A 05 2700000000 0003 636964", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"auth data without method", FL_MQTT_UNKNOWN, "10 14 0004 4D515454 05 02 000A 04 16000170 0003 636964", FL_MQTT_RC_PROTOCOL_ERROR},
-	{"protocol level 6", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 06 02 000A 0003 636964", FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION},
-	{"unknown protocol name", FL_MQTT_UNKNOWN, "10 0F 0004 4D515455 04 02 000A 0003 636964", FL_MQTT_RC_MALFORMED_PACKET},
-	{"reserved CONNECT flag", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 04 03 000A 0003 636964", FL_MQTT_RC_MALFORMED_PACKET},
-	{"password without user name in 3.1.1", FL_MQTT_UNKNOWN, "10 10 0004 4D515454 04 42 000A 0001 63 0001 70", FL_MQTT_RC_MALFORMED_PACKET},
-	{"will topic with a wildcard", FL_MQTT_UNKNOWN, "10 13 0004 4D515454 04 06 000A 0001 63 0001 23 0001 70", FL_MQTT_RC_MALFORMED_PACKET},
-	{"will with a wildcard in its response topic", FL_MQTT_UNKNOWN, "10 18 0004 4D515454 05 06 000A 00 0001 63 04 08000123 0001 77 0000", FL_MQTT_RC_PROTOCOL_ERROR},
+	{"receive maximum 0", FL_MQTT_UNKNOWN, "10 13 0004 4D515454 05 02 000A 03 210000 0003 636964",
+	 FL_MQTT_RC_PROTOCOL_ERROR},
+	{"maximum packet size 0", FL_MQTT_UNKNOWN, "10 15 0004 4D515454 05 02 000A 05 2700000000 0003 636964",
+	 FL_MQTT_RC_PROTOCOL_ERROR},
+	{"auth data without method", FL_MQTT_UNKNOWN, "10 14 0004 4D515454 05 02 000A 04 16000170 0003 636964",
+	 FL_MQTT_RC_PROTOCOL_ERROR},
+	{"protocol level 6", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 06 02 000A 0003 636964",
+	 FL_MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION},
+	{"unknown protocol name", FL_MQTT_UNKNOWN, "10 0F 0004 4D515455 04 02 000A 0003 636964",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"reserved CONNECT flag", FL_MQTT_UNKNOWN, "10 0F 0004 4D515454 04 03 000A 0003 636964",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"password without user name in 3.1.1", FL_MQTT_UNKNOWN, "10 10 0004 4D515454 04 42 000A 0001 63 0001 70",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"will topic with a wildcard", FL_MQTT_UNKNOWN, "10 13 0004 4D515454 04 06 000A 0001 63 0001 23 0001 70",
+	 FL_MQTT_RC_MALFORMED_PACKET},
+	{"will with a wildcard in its response topic", FL_MQTT_UNKNOWN,
+	 "10 18 0004 4D515454 05 06 000A 00 0001 63 04 08000123 0001 77 0000", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"bytes after CONNECT", FL_MQTT_UNKNOWN, "10 0E 0004 4D515454 04 02 000A 0001 63 00", FL_MQTT_RC_MALFORMED_PACKET},
 	{"SUBSCRIBE without filter", FL_MQTT_5_0, "82 03 0001 00", FL_MQTT_RC_PROTOCOL_ERROR},
 	{"SUBSCRIBE QoS 3", FL_MQTT_5_0, "82 07 0001 00 0001 61 03", FL_MQTT_RC_PROTOCOL_ERROR},
@@ -337,12 +354,12 @@ static const BadPacket bad_packets[] = {
 static size_t
 from_hex(const char *hex, uint8_t *out)
 {
-	size_t		n = 0;
-	int			high = -1;
+	size_t n = 0;
+	int high = -1;
 
 	for (; *hex; hex++)
 	{
-		int			digit;
+		int digit;
 
 		if (*hex == ' ')
 			continue;
@@ -364,12 +381,12 @@ test_malformed(void)
 	for (size_t i = 0; i < sizeof(bad_packets) / sizeof(bad_packets[0]); i++)
 	{
 		const BadPacket *bad = &bad_packets[i];
-		uint8_t		data[256];
-		size_t		len = from_hex(bad->hex, data);
-		uint8_t    *copy = fl_unit_copy(data, len);
+		uint8_t data[256];
+		size_t len = from_hex(bad->hex, data);
+		uint8_t *copy = fl_unit_copy(data, len);
 		FlMqttPacket packet;
 		FlMqttFault fault;
-		FlResult	result = decode_bytes(copy, len, bad->version, FL_MQTT_FROM_CLIENT, &packet, &fault);
+		FlResult result = decode_bytes(copy, len, bad->version, FL_MQTT_FROM_CLIENT, &packet, &fault);
 
 		if (!FL_CHECK(result == FL_MALFORMED && fault.reason == bad->reason))
 			printf("# %s: result %d, reason %02x\n", bad->what, result, fault.reason);
@@ -386,13 +403,16 @@ test_size_cap(void)
 	FlMqttFrame frame;
 	FlMqttFault fault;
 
-	FL_CHECK_INT(fl_mqtt_frame_next(huge, 5, FL_MQTT_UNKNOWN, FL_MQTT_FROM_CLIENT, 65536, &frame, &fault), FL_TOO_LARGE);
+	FL_CHECK_INT(fl_mqtt_frame_next(huge, 5, FL_MQTT_UNKNOWN, FL_MQTT_FROM_CLIENT, 65536, &frame, &fault),
+				 FL_TOO_LARGE);
 	FL_CHECK_INT(fault.reason, FL_MQTT_RC_PACKET_TOO_LARGE);
 	/* O22: the limit counts the fixed header and is exact. */
 	FL_CHECK_INT(fl_mqtt_frame_next(two, 4, FL_MQTT_5_0, FL_MQTT_FROM_CLIENT, 4, &frame, &fault), FL_OK);
 	FL_CHECK_INT(fl_mqtt_frame_next(two, 4, FL_MQTT_5_0, FL_MQTT_FROM_CLIENT, 3, &frame, &fault), FL_TOO_LARGE);
 	/* A wrong first byte is told before the rest has come. */
-	FL_CHECK_INT(fl_mqtt_frame_next((const uint8_t *) "\xC0", 1, FL_MQTT_UNKNOWN, FL_MQTT_FROM_CLIENT, 65536, &frame, &fault), FL_MALFORMED);
+	FL_CHECK_INT(
+		fl_mqtt_frame_next((const uint8_t *) "\xC0", 1, FL_MQTT_UNKNOWN, FL_MQTT_FROM_CLIENT, 65536, &frame, &fault),
+		FL_MALFORMED);
 }
 
 /* What older protocol versions allow and newer ones do not. */
@@ -401,8 +421,8 @@ test_version_differences(void)
 {
 	FlMqttPacket packet;
 	FlMqttFault fault;
-	uint8_t		data[64];
-	size_t		len;
+	uint8_t data[64];
+	size_t len;
 
 	/* MQTT 3.1 does not use the flags of CONNECT, and allows DUP on SUBSCRIBE. */
 	len = from_hex("14 0F 0006 4D5149736470 03 01 000A 0001 70", data);
@@ -444,7 +464,7 @@ static void
 test_encoder_limits(void)
 {
 	static uint8_t big[70000];
-	FlBuf		buf;
+	FlBuf buf;
 	FlMqttPacket packet;
 
 	memset(big, 'a', sizeof(big));
@@ -466,15 +486,6 @@ test_encoder_limits(void)
 	fl_buf_free(&buf);
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_round_trip);
-			 FL_RUN(test_every_prefix);
-			 FL_RUN(test_every_truncation);
-			 FL_RUN(test_every_flip);
-			 FL_RUN(test_properties_keep_order);
-			 FL_RUN(test_malformed);
-			 FL_RUN(test_size_cap);
-			 FL_RUN(test_version_differences);
-			 FL_RUN(test_names);
-			 FL_RUN(test_encoder_limits);
-)
+FL_UNIT_MAIN(FL_RUN(test_round_trip); FL_RUN(test_every_prefix); FL_RUN(test_every_truncation); FL_RUN(test_every_flip);
+			 FL_RUN(test_properties_keep_order); FL_RUN(test_malformed); FL_RUN(test_size_cap);
+			 FL_RUN(test_version_differences); FL_RUN(test_names); FL_RUN(test_encoder_limits);)

@@ -18,22 +18,22 @@
 
 #include "fleetlog/mqtt_packet.h"
 
-#define MAX_SENDS	16
-#define MAX_PAYLOAD	70000
+#define MAX_SENDS   16
+#define MAX_PAYLOAD 70000
 
 typedef struct Case
 {
-	char		name[200];
-	int			version;
-	bool		connect;		/* the runner sends a CONNECT first */
-	bool		dies;
-	bool		malformed;		/* a DISCONNECT 0x81 is expected */
-	int			sends;
-	char	   *payload[MAX_SENDS];
+	char name[200];
+	int version;
+	bool connect; /* the runner sends a CONNECT first */
+	bool dies;
+	bool malformed; /* a DISCONNECT 0x81 is expected */
+	int sends;
+	char *payload[MAX_SENDS];
 } Case;
 
-static int	cases_seen;
-static int	cases_wrong;
+static int cases_seen;
+static int cases_wrong;
 
 /*
  * Where the standard and these sequences part ways we follow the standard: a
@@ -48,8 +48,8 @@ is_known_deviation(const char *file, const char *name)
 static size_t
 unhex(const char *hex, uint8_t *out)
 {
-	size_t		n = 0;
-	int			half = -1;
+	size_t n = 0;
+	int half = -1;
 
 	for (; *hex && n < MAX_PAYLOAD; hex++)
 	{
@@ -75,12 +75,11 @@ feed(const uint8_t *data, size_t len, FlMqttVersion *version)
 {
 	while (len > 0)
 	{
-		uint8_t    *copy = fl_unit_copy(data, len);
+		uint8_t *copy = fl_unit_copy(data, len);
 		FlMqttFrame frame;
 		FlMqttPacket packet;
 		FlMqttFault fault;
-		FlResult	result = fl_mqtt_frame_next(copy, len, *version, FL_MQTT_FROM_CLIENT,
-												1 << 20, &frame, &fault);
+		FlResult result = fl_mqtt_frame_next(copy, len, *version, FL_MQTT_FROM_CLIENT, 1 << 20, &frame, &fault);
 
 		if (result == FL_OK)
 			result = fl_mqtt_decode(&frame, *version, FL_MQTT_FROM_CLIENT, &packet, &fault);
@@ -100,8 +99,8 @@ judge(const char *file, Case *c)
 {
 	static uint8_t data[MAX_PAYLOAD];
 	FlMqttVersion version = c->connect ? (FlMqttVersion) c->version : FL_MQTT_UNKNOWN;
-	bool		accepted = true;
-	bool		wrong;
+	bool accepted = true;
+	bool wrong;
 
 	for (int i = 0; i < c->sends && accepted; i++)
 		accepted = feed(data, unhex(c->payload[i], data), &version);
@@ -118,7 +117,7 @@ judge(const char *file, Case *c)
 static char *
 read_string(char *p, char **out)
 {
-	char	   *write = p;
+	char *write = p;
 
 	*out = p;
 	for (; *p && *p != '"'; p++)
@@ -164,15 +163,15 @@ take_literal(Case *c, const char *key, const char *at)
 static void
 judge_file(const char *file, char *text)
 {
-	static const Case fresh = {.version = 4,.connect = true,.dies = true};
-	Case		c = fresh;
-	int			depth = 0;
-	char		type[16] = "";
+	static const Case fresh = {.version = 4, .connect = true, .dies = true};
+	Case c = fresh;
+	int depth = 0;
+	char type[16] = "";
 	const char *key = "";
 
 	for (char *p = text; *p;)
 	{
-		char	   *string;
+		char *string;
 
 		switch (*p)
 		{
@@ -213,9 +212,9 @@ judge_file(const char *file, char *text)
 static char *
 read_file(const char *path)
 {
-	FILE	   *in = fopen(path, "rb");
-	char	   *text;
-	long		size;
+	FILE *in = fopen(path, "rb");
+	char *text;
+	long size;
 
 	if (in == NULL)
 		return NULL;
@@ -236,7 +235,7 @@ static bool
 sequences_are_here(void)
 {
 	const char *shared = getenv("FLEETLOG_SHARED");
-	DIR		   *dir;
+	DIR *dir;
 
 	snprintf(folder, sizeof(folder), "%s/data/mqtt-sequences", shared ? shared : "../../../shared");
 	dir = opendir(folder);
@@ -248,14 +247,14 @@ sequences_are_here(void)
 static void
 test_public_sequences(void)
 {
-	DIR		   *dir = opendir(folder);
+	DIR *dir = opendir(folder);
 	struct dirent *entry;
 
 	FL_REQUIRE(dir != NULL);
 	while ((entry = readdir(dir)) != NULL)
 	{
-		char		path[8192];
-		char	   *text;
+		char path[8192];
+		char *text;
 
 		if (strstr(entry->d_name, ".json") == NULL)
 			continue;
@@ -271,9 +270,5 @@ test_public_sequences(void)
 	FL_CHECK_INT(cases_wrong, 0);
 }
 
-FL_UNIT_MAIN(
-			 if (sequences_are_here())
-			 FL_RUN(test_public_sequences);
-			 else
-			 fl_unit_skip("test_public_sequences", "the public sequences are not beside the repository");
-)
+FL_UNIT_MAIN(if (sequences_are_here()) FL_RUN(test_public_sequences);
+			 else fl_unit_skip("test_public_sequences", "the public sequences are not beside the repository");)

@@ -10,20 +10,20 @@
 
 typedef struct Entry
 {
-	FlTimer		timer;			/* must come first */
-	int64_t		due;
-	int			fired;
+	FlTimer timer; /* must come first */
+	int64_t due;
+	int fired;
 } Entry;
 
 static Entry entries[N];
 static int64_t clock_ms;
-static int64_t last_ms;			/* clock at the advance before */
+static int64_t last_ms; /* clock at the advance before */
 static FlTimerWheel wheel;
 
 static void
 on_fire(FlTimer *timer, void *arg)
 {
-	Entry	   *e = (Entry *) timer;
+	Entry *e = (Entry *) timer;
 
 	(void) arg;
 	e->fired++;
@@ -57,19 +57,19 @@ test_random_times(void)
 	fl_timer_wheel_init(&wheel, clock_ms);
 	for (int round = 0; round < 20; round++)
 	{
-		int			left = N;
+		int left = N;
 
 		for (int i = 0; i < N; i++)
 		{
-			int64_t		span = INT64_C(1) << fl_unit_random_below(34);
+			int64_t span = INT64_C(1) << fl_unit_random_below(34);
 
 			arm(&entries[i], clock_ms + 1 + (int64_t) (fl_unit_random() % (uint64_t) span));
 		}
 		FL_CHECK_INT(wheel.armed, N);
 		while (left > 0)
 		{
-			int64_t		wait = fl_timer_wait(&wheel, clock_ms);
-			int64_t		first = INT64_MAX;
+			int64_t wait = fl_timer_wait(&wheel, clock_ms);
+			int64_t first = INT64_MAX;
 
 			for (int i = 0; i < N; i++)
 				if (entries[i].fired == 0 && entries[i].due < first)
@@ -139,8 +139,4 @@ test_cancel_and_rearm(void)
 	FL_CHECK_INT(entries[3].fired, 1);
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_random_times);
-			 FL_RUN(test_jump);
-			 FL_RUN(test_cancel_and_rearm);
-)
+FL_UNIT_MAIN(FL_RUN(test_random_times); FL_RUN(test_jump); FL_RUN(test_cancel_and_rearm);)

@@ -11,14 +11,14 @@
 #define FILTERS 3000
 
 static char filters[FILTERS][64];
-static int	hits[FILTERS];
+static int hits[FILTERS];
 static bool in_trie[FILTERS];
 
 static void
 on_found(void *item, void *arg)
 {
 	(void) arg;
-	hits[(char (*)[64]) item - filters]++;
+	hits[(char(*)[64]) item - filters]++;
 }
 
 static const uint8_t *
@@ -31,12 +31,12 @@ static void
 random_text(char *out, bool filter)
 {
 	static const char *const words[] = {"a", "b", "c", "", "long-level", "$x", "d1"};
-	int			levels = 1 + (int) fl_unit_random_below(5);
+	int levels = 1 + (int) fl_unit_random_below(5);
 
 	out[0] = '\0';
 	for (int i = 0; i < levels; i++)
 	{
-		uint32_t	dice = fl_unit_random_below(10);
+		uint32_t dice = fl_unit_random_below(10);
 
 		if (i > 0)
 			strcat(out, "/");
@@ -58,8 +58,8 @@ check_topic(const FlTrie *trie, const char *topic)
 	fl_trie_match(trie, bytes(topic), strlen(topic), on_found, NULL);
 	for (int i = 0; i < FILTERS; i++)
 	{
-		int			expected = in_trie[i] &&
-			fl_topic_matches(bytes(topic), strlen(topic), bytes(filters[i]), strlen(filters[i]));
+		int expected =
+			in_trie[i] && fl_topic_matches(bytes(topic), strlen(topic), bytes(filters[i]), strlen(filters[i]));
 
 		if (!FL_CHECK_INT(hits[i], expected))
 			printf("# topic %s, filter %s\n", topic, filters[i]);
@@ -69,7 +69,7 @@ check_topic(const FlTrie *trie, const char *topic)
 static void
 test_against_definition(void)
 {
-	FlTrie	   *trie = fl_trie_create(&fl_malloc_allocator);
+	FlTrie *trie = fl_trie_create(&fl_malloc_allocator);
 
 	FL_REQUIRE(trie != NULL);
 	for (int i = 0; i < FILTERS; i++)
@@ -80,8 +80,8 @@ test_against_definition(void)
 	}
 	for (int round = 0; round < 300; round++)
 	{
-		char		topic[64];
-		int			i = (int) fl_unit_random_below(FILTERS);
+		char topic[64];
+		int i = (int) fl_unit_random_below(FILTERS);
 
 		random_text(topic, false);
 		check_topic(trie, topic);
@@ -102,7 +102,7 @@ test_against_definition(void)
 static void
 test_free_with_items(void)
 {
-	FlTrie	   *trie = fl_trie_create(&fl_malloc_allocator);
+	FlTrie *trie = fl_trie_create(&fl_malloc_allocator);
 
 	fl_trie_insert(trie, bytes("+/+/+"), 5, filters[0]);
 	fl_trie_insert(trie, bytes("+/a/+/#"), 7, filters[0]);
@@ -115,8 +115,8 @@ test_free_with_items(void)
 static bool
 touches_prefix(const char *filter, const char *prefix)
 {
-	FlTrie	   *trie = fl_trie_create(&fl_malloc_allocator);
-	bool		result;
+	FlTrie *trie = fl_trie_create(&fl_malloc_allocator);
+	bool result;
 
 	fl_trie_insert(trie, bytes(filter), strlen(filter), filters[0]);
 	result = fl_trie_touches_prefix(trie, bytes(prefix), strlen(prefix));
@@ -145,13 +145,13 @@ test_prefixes(void)
 static void
 test_wide_level(void)
 {
-	FlTrie	   *trie = fl_trie_create(&fl_malloc_allocator);
-	int			n = 100000;
+	FlTrie *trie = fl_trie_create(&fl_malloc_allocator);
+	int n = 100000;
 
 	for (int i = 0; i < n; i++)
 	{
-		char		filter[64];
-		int			len = snprintf(filter, sizeof(filter), "acme/d-%d/cmd/#", i);
+		char filter[64];
+		int len = snprintf(filter, sizeof(filter), "acme/d-%d/cmd/#", i);
 
 		FL_REQUIRE(fl_trie_insert(trie, bytes(filter), (size_t) len, filters[0]));
 	}
@@ -159,8 +159,8 @@ test_wide_level(void)
 	memset(hits, 0, sizeof(hits));
 	for (int i = 0; i < n; i++)
 	{
-		char		topic[64];
-		int			len = snprintf(topic, sizeof(topic), "acme/d-%d/cmd/open", i);
+		char topic[64];
+		int len = snprintf(topic, sizeof(topic), "acme/d-%d/cmd/open", i);
 
 		fl_trie_match(trie, bytes(topic), (size_t) len, on_found, NULL);
 	}
@@ -168,9 +168,5 @@ test_wide_level(void)
 	fl_trie_free(trie);
 }
 
-FL_UNIT_MAIN(
-			 FL_RUN(test_against_definition);
-			 FL_RUN(test_free_with_items);
-			 FL_RUN(test_prefixes);
-			 FL_RUN(test_wide_level);
-)
+FL_UNIT_MAIN(FL_RUN(test_against_definition); FL_RUN(test_free_with_items); FL_RUN(test_prefixes);
+			 FL_RUN(test_wide_level);)
