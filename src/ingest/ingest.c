@@ -452,6 +452,9 @@ release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	ing->nrecords -= b->nrecords;
 	ing->nwaiting -= n;
 	fl_ingest_charge(ing, s, b, -b->charged);
+	/* Those that nobody waits for are lost silently to their senders, but not to the views. */
+	if (b->err != FL_ERR_NONE)
+		FL_COUNT(FL_C_DROPPED_QOS0, b->nrecords - n);
 	for (int i = 0; i < n; i++)
 	{
 		FlWaiter   *w = &b->waiters[i];

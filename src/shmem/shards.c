@@ -126,20 +126,24 @@ fl_recovery_end(void)
 	return fl_shared->recovery_end;
 }
 
-/* Set what readers see from the files; the mutex is held or nobody else knows the entry. */
+/*
+ * Set what readers see from the files; the mutex is held or nobody else knows
+ * the entry.  While recovery goes on nothing is durable by our word: readers
+ * look at the files.
+ */
 static void
 set_tails(FlShardEntry *entry, int64 tail, int64 head, XLogRecPtr recovered)
 {
 	FlShard    *shard = &entry->shard;
 
+	if (entry->provisional)
+		return;
 	pg_atomic_write_u64(&shard->visible_tail, (uint64) tail);
 	pg_atomic_write_u64(&shard->flushed_tail, (uint64) tail);
 	pg_atomic_write_u64(&shard->head, (uint64) head);
-	if (!shard->quorum || entry->provisional || tail == 0 ||
-		(!XLogRecPtrIsInvalid(recovered) &&
-		 pg_atomic_read_u64(&fl_shared->confirmed_lsn) >= recovered))
+	if (!shard->quorum || pg_atomic_read_u64(&fl_shared->confirmed_lsn) >= recovered)
 		pg_atomic_write_u64(&shard->confirmed_tail, (uint64) tail);
-	else
+	else if (tail > 0)
 		fl_pending_push(entry, tail, recovered);
 }
 
@@ -241,8 +245,6 @@ fl_shard_open(Oid stream, int32 shard, bool quorum)
 	entry = find_entry(&key);
 	if (entry == NULL)
 		entry = create_entry(&key, quorum);
-	if (entry->provisional && !RecoveryInProgress())
-		settle_provisional(entry);
 	if (entry->shard.quorum != quorum)
 	{
 		/* alter_stream changed it; confirmed_tail goes on from where it is. */
@@ -253,6 +255,8 @@ fl_shard_open(Oid stream, int32 shard, bool quorum)
 		if (!quorum)
 			fl_worker_wake(FL_WORKER_CONFIRMER, 0);
 	}
+	if (entry->provisional && !RecoveryInProgress())
+		settle_provisional(entry);
 	return &entry->shard;
 }
 
