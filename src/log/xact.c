@@ -38,6 +38,7 @@
 typedef struct Held
 {
 	FlShard    *shard;
+	FlShardKey	key;
 	SubTransactionId subid;		/* that took the lock, or its committed parent */
 	bool		written;
 	int64		tail;			/* at commit */
@@ -79,7 +80,7 @@ fl_xact_note_lock(FlShard *shard)
 		max_held = n;
 	}
 	held[n_held++] = (Held) {
-		.shard = shard,.subid = GetCurrentSubTransactionId()
+		.shard = shard,.key = shard->key,.subid = GetCurrentSubTransactionId()
 	};
 }
 
@@ -140,15 +141,29 @@ stop_committing(void)
 	}
 }
 
-/* Where nobody flushes for us, or the session has flushed itself. */
+/*
+ * The session has flushed its own commit: its tails are known to be flushed.
+ * The locks are gone by now, so the stream may have been dropped and its entry
+ * be another shard's; the map lock keeps entries from being freed meanwhile.
+ */
 static void
-raise_flushed(Held *h)
+raise_flushed(void)
 {
-	uint64		old = pg_atomic_read_u64(&h->shard->flushed_tail);
+	LWLockAcquire(fl_shared->shard_map_lock, LW_SHARED);
+	for (int i = 0; i < n_held; i++)
+	{
+		FlShard    *shard = held[i].shard;
+		uint64		tail = (uint64) held[i].tail;
+		uint64		old;
 
-	while (old < (uint64) h->tail &&
-		   !pg_atomic_compare_exchange_u64(&h->shard->flushed_tail, &old, (uint64) h->tail))
-		;
+		if (!held[i].written || memcmp(&shard->key, &held[i].key, sizeof(FlShardKey)) != 0)
+			continue;
+		old = pg_atomic_read_u64(&shard->flushed_tail);
+		while (old < tail &&
+			   !pg_atomic_compare_exchange_u64(&shard->flushed_tail, &old, tail))
+			;
+	}
+	LWLockRelease(fl_shared->shard_map_lock);
 }
 
 static void
@@ -270,9 +285,7 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top, void *
 	if (fl_my_slot == NULL && level > SYNCHRONOUS_COMMIT_OFF)
 	{
 		XLogFlush(XactLastCommitEnd);
-		for (int i = 0; i < n_held; i++)
-			if (held[i].written)
-				raise_flushed(&held[i]);
+		raise_flushed();
 		if (level > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
 			SyncRepWaitForLSN(XactLastCommitEnd, true);
 	}
