@@ -139,9 +139,22 @@ make_client_id(char out[33])
 		snprintf(out + 5 + 2 * i, 3, "%02x", random[i]);
 }
 
+/*
+ * MQTT-3.1.2-21: what the server wants instead of what the client asked for.
+ * Older clients cannot be told, so they are held to what they asked for.
+ */
+static uint16
+choose_keep_alive(FlMqttVersion version, uint16 asked)
+{
+	if (version == FL_MQTT_5_0 && fl_mqtt_max_keep_alive_s > 0 && (asked == 0 || asked > fl_mqtt_max_keep_alive_s))
+		return (uint16) fl_mqtt_max_keep_alive_s;
+	return asked;
+}
+
 static void
 set_who(FlMqttConn *conn, const FlMqttConnect *connect)
 {
+	conn->keep_alive_s = choose_keep_alive((FlMqttVersion) conn->version, connect->keep_alive);
 	if (connect->client_id.len == 0)
 	{
 		char assigned[33];
@@ -184,19 +197,14 @@ inflight_limit(const FlTenant *tenant)
 	return (uint16) limit;
 }
 
-/* MQTT-3.1.2-21: what the server wants instead of what the client asked for. */
-static void
-choose_keep_alive(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *props)
+static uint16
+level_limit(const FlTenant *tenant)
 {
-	conn->keep_alive_s = connect->keep_alive;
-	/* Older clients cannot be told, so they are held to what they asked for. */
-	if (fl_mqtt_max_keep_alive_s == 0 || conn->version != FL_MQTT_5_0)
-		return;
-	if (connect->keep_alive == 0 || connect->keep_alive > fl_mqtt_max_keep_alive_s)
-	{
-		conn->keep_alive_s = (uint16) fl_mqtt_max_keep_alive_s;
-		fl_mqtt_props_set_int(props, FL_MQTT_P_SERVER_KEEP_ALIVE, conn->keep_alive_s);
-	}
+	int limit = fl_mqtt_max_topic_levels;
+
+	if (tenant != NULL && tenant->max_topic_levels > 0)
+		limit = Min(limit, tenant->max_topic_levels);
+	return (uint16) limit;
 }
 
 static void
@@ -225,12 +233,14 @@ open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	fl_mqtt_props_init(&connack.props);
 	conn->max_unacked = inflight_limit(tenant);
 	conn->max_in_packet = packet_limit(tenant);
-	choose_keep_alive(conn, connect, &connack.props);
+	conn->max_levels = level_limit(tenant);
 	if (conn->version == FL_MQTT_5_0)
 	{
 		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM, PG_UINT16_MAX);
 		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, PG_UINT32_MAX);
 		announce(conn, &connack.props);
+		if (conn->keep_alive_s != connect->keep_alive)
+			fl_mqtt_props_set_int(&connack.props, FL_MQTT_P_SERVER_KEEP_ALIVE, conn->keep_alive_s);
 		if (pending->assigned)
 		{
 			Size len;

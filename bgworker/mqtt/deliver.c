@@ -145,13 +145,12 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 static bool
 queue_has_room(const FlMqttSubscriber *sub, Size size)
 {
-	uint32 limit = (uint32) fl_mqtt_max_queued_messages;
+	uint32 limit = sub->max_messages;
 
 	/* One that reads the log itself needs no more than the next few. */
 	if (sub->lagging)
 		limit = Min(limit, FL_MQTT_CATCHUP_QUEUE);
-	return sub->queue_len < limit &&
-		   (sub->queue_len == 0 || sub->queue_bytes + size <= (Size) fl_mqtt_max_queued_kb * 1024);
+	return sub->queue_len < limit && (sub->queue_len == 0 || sub->queue_bytes + size <= sub->max_bytes);
 }
 
 static void
@@ -259,6 +258,23 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 	conn->sub = NULL;
 }
 
+/*
+ * QoS 0 waits in the output itself, already encoded.  How many messages that
+ * is, is told by the size of this one: a count of each would cost more than it
+ * is worth.
+ */
+static bool
+may_pend(FlMqttConn *conn, const FlMqttMessage *message)
+{
+	Size size = message->publish.topic.len + message->publish.payload.len + 8;
+	Size pending;
+
+	if (has_little_pending(conn))
+		return true;
+	pending = fl_net_pending(&conn->net);
+	return pending < conn->sub->max_bytes && pending / size < conn->sub->max_messages && !is_short(conn->door);
+}
+
 /* ---- one delivery ---- */
 
 /*
@@ -272,8 +288,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 
 	if (qos == 0)
 	{
-		if (has_little_pending(conn) ||
-			(fl_net_pending(&conn->net) < (Size) fl_mqtt_max_queued_kb * 1024 && !is_short(conn->door)))
+		if (may_pend(conn, *message))
 			send_message(conn, *message, 0, retain, ids, id_count);
 		else
 		{

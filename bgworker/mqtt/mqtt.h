@@ -173,6 +173,8 @@ typedef struct FlMqttSubscriber
 	uint32 queue_head;
 	uint32 queue_len;
 	Size queue_bytes;
+	uint32 max_messages; /* that may wait */
+	Size max_bytes;
 
 	/* reading the log alone */
 	bool lagging;
@@ -210,6 +212,7 @@ struct FlMqttConn
 	uint16 keep_alive_s;  /* in force, 0 = none */
 	uint16 unacked;       /* QoS 1 PUBLISH of the client not yet acknowledged */
 	uint16 max_unacked;   /* what we announced as receive maximum */
+	uint16 max_levels;    /* levels a topic of this client may have */
 	uint8 state;          /* FlMqttState */
 	uint8 version;        /* FlMqttVersion */
 	bool registered;

@@ -273,7 +273,7 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 		return false;
 	if (!resolve_alias(conn, publish))
 		return true;
-	if (fl_topic_levels(publish->topic.data, publish->topic.len) > fl_mqtt_max_topic_levels)
+	if (fl_topic_levels(publish->topic.data, publish->topic.len) > conn->max_levels)
 	{
 		FL_COUNT(FL_C_PUBLISH_IN, 1);
 		refuse(conn, publish->qos, publish->packet_id, FL_MQTT_RC_TOPIC_NAME_INVALID, "too many topic levels");

@@ -80,8 +80,8 @@ define_limits(void)
 							"More are refused with reason code 0x90 or 0x8F.", &fl_mqtt_max_topic_levels, 16, 1, 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_queued_messages",
-							"QoS 1 messages that may wait in memory for one subscriber.",
-							"Beyond it the connection reads the log at its own pace.", &fl_mqtt_max_queued_messages,
+							"Messages that may wait in memory for one subscriber.",
+							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.", &fl_mqtt_max_queued_messages,
 							1000, 1, 1000000, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_queued_size", "Bytes that may wait in memory for one subscriber.",
 							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.",

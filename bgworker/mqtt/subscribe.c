@@ -17,6 +17,25 @@
 
 /* ---- one connection's filters ---- */
 
+static const FlTenant *
+tenant_of(const FlMqttConn *conn)
+{
+	return conn->who->kind == FL_IDENTITY_DEVICE ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+}
+
+static void
+set_queue_limits(FlMqttConn *conn)
+{
+	const FlTenant *tenant = tenant_of(conn);
+
+	conn->sub->max_messages = (uint32) fl_mqtt_max_queued_messages;
+	conn->sub->max_bytes = (Size) fl_mqtt_max_queued_kb * 1024;
+	if (tenant != NULL && tenant->max_queued_messages > 0)
+		conn->sub->max_messages = Min(conn->sub->max_messages, (uint32) tenant->max_queued_messages);
+	if (tenant != NULL && tenant->max_queued_bytes > 0)
+		conn->sub->max_bytes = Min(conn->sub->max_bytes, (Size) tenant->max_queued_bytes);
+}
+
 static FlMqttSubscriber *
 get_subscriber(FlMqttConn *conn)
 {
@@ -25,6 +44,7 @@ get_subscriber(FlMqttConn *conn)
 		conn->sub = MemoryContextAllocZero(conn->door->context, sizeof(FlMqttSubscriber));
 		dlist_init(&conn->sub->filters);
 		conn->sub->window = Min(conn->receive_max, conn->max_unacked);
+		set_queue_limits(conn);
 	}
 	return conn->sub;
 }
@@ -108,14 +128,12 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 static FlMqttReason
 check_limits(FlMqttConn *conn, FlMqttBytes text)
 {
-	const FlTenant *tenant =
-		conn->who->kind == FL_IDENTITY_DEVICE ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	const FlTenant *tenant = tenant_of(conn);
 	int levels = fl_topic_levels(text.data, text.len);
 	uint32 held = conn->sub ? conn->sub->filter_count : 0;
 	uint32 wild = conn->sub ? conn->sub->wildcard_count : 0;
 
-	if (levels > fl_mqtt_max_topic_levels ||
-		(tenant && tenant->max_topic_levels > 0 && levels > tenant->max_topic_levels))
+	if (levels > conn->max_levels)
 		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
 	if (tenant == NULL)
 		return FL_MQTT_RC_SUCCESS;
