@@ -5,7 +5,7 @@ use Test::More;
 use FleetlogTest;
 
 # The WAL writer would flush behind our back five times a second, and hide an acknowledgement that came too early.
-my $s = FleetlogTest->new('flush', conf => "wal_writer_delay = 10s\nwal_writer_flush_after = 0\ncommit_delay = 0\n");
+my $s = FleetlogTest->new('flush', conf => "wal_writer_delay = 10s\nwal_writer_flush_after = 1GB\ncommit_delay = 0\n");
 $s->fleet(devices => 2);
 $s->node->safe_psql('fleetlog', 'CREATE EXTENSION pg_walinspect');
 

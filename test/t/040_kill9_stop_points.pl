@@ -8,8 +8,9 @@ use FleetlogTest::Load;
 
 my $rounds = $ENV{FLEETLOG_ROUNDS} || 3;
 my @points = qw(appender_after_write appender_after_commit flusher_before_flush flusher_before_publish door_before_ack);
-# Full page images and consistency checks make recovery prove itself.
-my $s = FleetlogTest->new('chaos', conf => "wal_consistency_checking = 'all'\ncheckpoint_timeout = 30s\n");
+# Consistency checks make recovery prove itself.  The reload that sets a stop point makes the WAL writer write, so an
+# acknowledgement that came too early is found by 041 and 020, not here.
+my $s = FleetlogTest->new('chaos', conf => "wal_consistency_checking = 'all'\n");
 $s->fleet(shards => 2, devices => 3);
 my $load = FleetlogTest::Load->new($s, devices => 3, run => 'c');
 
@@ -21,7 +22,7 @@ BEGIN
     FOR i IN 1 .. 100000 LOOP
         PERFORM fleetlog.append('telemetry', 'k' || i, convert_to('ten/RUN/' || i, 'UTF8')) FROM generate_series(1, 10);
         COMMIT;
-        PERFORM pg_sleep(0.003);
+        PERFORM pg_sleep(0.02);
     END LOOP;
 END $$;
 SQL

@@ -11,7 +11,7 @@ my $seed = $ENV{FLEETLOG_SEED} || int(rand(1e9));
 srand($seed);
 note("FLEETLOG_SEED=$seed repeats this choice of moments");
 
-my $s = FleetlogTest->new('random', conf => "wal_consistency_checking = 'all'\nrestart_after_crash = on\n");
+my $s = FleetlogTest->new('random', conf => "wal_consistency_checking = 'all'\nrestart_after_crash = on\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");
 $s->fleet(shards => 3, devices => 4);
 my $load = FleetlogTest::Load->new($s, devices => 4, window => 20, run => 'r', pad => 300);
 
