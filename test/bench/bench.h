@@ -21,22 +21,22 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define FL_MAX_PROCESSES	64
-#define FL_MAX_WATCHED		16
-#define FL_MAX_SECONDS		7200	/* of which the rate of each is kept */
-#define FL_NAME_SIZE		256
+#define FL_MAX_PROCESSES 64
+#define FL_MAX_WATCHED   16
+#define FL_MAX_SECONDS   7200 /* of which the rate of each is kept */
+#define FL_NAME_SIZE     256
 
 /* ---- hist.c: latencies, in nanoseconds, within 0.8 % ---- */
 
-#define FL_HIST_SUB_BITS	7
-#define FL_HIST_BUCKETS		((64 - FL_HIST_SUB_BITS + 1) << FL_HIST_SUB_BITS)
+#define FL_HIST_SUB_BITS 7
+#define FL_HIST_BUCKETS  ((64 - FL_HIST_SUB_BITS + 1) << FL_HIST_SUB_BITS)
 
 typedef struct FlHist
 {
-	uint64_t	count;
-	uint64_t	sum;
-	uint64_t	max;
-	uint64_t	bucket[FL_HIST_BUCKETS];
+	uint64_t count;
+	uint64_t sum;
+	uint64_t max;
+	uint64_t bucket[FL_HIST_BUCKETS];
 } FlHist;
 
 extern void fl_hist_add(FlHist *h, int64_t value);
@@ -49,56 +49,56 @@ extern uint64_t fl_hist_quantile(const FlHist *h, double fraction);
 
 typedef enum FlPayloadKind
 {
-	FL_PAYLOAD_JSON,			/* a reading with values that wander */
-	FL_PAYLOAD_RANDOM			/* letters that no compressor likes */
+	FL_PAYLOAD_JSON,  /* a reading with values that wander */
+	FL_PAYLOAD_RANDOM /* letters that no compressor likes */
 } FlPayloadKind;
 
 typedef struct FlOptions
 {
 	struct sockaddr_in server;
-	int			sources;		/* loopback addresses to connect from, 0: the kernel's choice */
-	int			processes;
+	int sources; /* loopback addresses to connect from, 0: the kernel's choice */
+	int processes;
 
-	int			version;
-	int			connections;	/* publishers */
-	int			subscribers;	/* of sub_filter, numbered after the publishers */
+	int version;
+	int connections; /* publishers */
+	int subscribers; /* of sub_filter, numbered after the publishers */
 	const char *sub_filter;
-	int			sub_qos;
-	const char *each_filter;	/* template: each publisher subscribes to it; NULL: none */
-	const char *client_id;		/* templates */
+	int sub_qos;
+	const char *each_filter; /* template: each publisher subscribes to it; NULL: none */
+	const char *client_id;   /* templates */
 	const char *user;
 	const char *password;
 	const char *topic;
-	bool		clean;
-	bool		reconnect;
-	uint32_t	session_expiry;
-	int			keep_alive;
+	bool clean;
+	bool reconnect;
+	uint32_t session_expiry;
+	int keep_alive;
 
-	int			connecting;		/* connects under way at once, over all processes */
-	double		connect_rate;	/* per second over all processes, 0: as fast as possible */
+	int connecting;      /* connects under way at once, over all processes */
+	double connect_rate; /* per second over all processes, 0: as fast as possible */
 
-	int			qos;
-	int			window;
-	bool		alias;
-	int			size;
+	int qos;
+	int window;
+	bool alias;
+	int size;
 	FlPayloadKind payload;
-	uint64_t	seed;
-	double		rate;			/* messages per second over all connections, 0: closed loop */
-	int64_t		duration;		/* ns; 0: until messages are sent */
-	int64_t		warmup;			/* ns */
-	uint64_t	messages;		/* 0: until duration is over */
-	int64_t		ahead;			/* messages that publishers may be ahead of the slowest subscriber; 0: unlimited */
-	int64_t		drain;			/* ns to wait for what is outstanding */
+	uint64_t seed;
+	double rate;       /* messages per second over all connections, 0: closed loop */
+	int64_t duration;  /* ns; 0: until messages are sent */
+	int64_t warmup;    /* ns */
+	uint64_t messages; /* 0: until duration is over */
+	int64_t ahead;     /* messages that publishers may be ahead of the slowest subscriber; 0: unlimited */
+	int64_t drain;     /* ns to wait for what is outstanding */
 
-	int64_t		idle;			/* ns to stay connected before publishing or leaving */
-	int			storms;			/* times that all connections drop and come back */
-	bool		no_publish;
+	int64_t idle; /* ns to stay connected before publishing or leaving */
+	int storms;   /* times that all connections drop and come back */
+	bool no_publish;
 
-	pid_t		watched[FL_MAX_WATCHED];	/* processes (with descendants) whose CPU and memory are sampled */
-	int			nwatched;
-	const char *truth;			/* file name, NULL: none */
-	bool		json;
-	bool		quiet;
+	pid_t watched[FL_MAX_WATCHED]; /* processes (with descendants) whose CPU and memory are sampled */
+	int nwatched;
+	const char *truth; /* file name, NULL: none */
+	bool json;
+	bool quiet;
 } FlOptions;
 
 /* Fills *o or ends the program. */
@@ -111,62 +111,62 @@ extern void fl_template_expand(char *out, size_t size, const char *template, int
 
 typedef enum FlPhase
 {
-	FL_PHASE_CONNECT,			/* connect all that is not connected, and subscribe */
-	FL_PHASE_IDLE,				/* stay, answer, ping */
-	FL_PHASE_DROP,				/* close all sockets at once without DISCONNECT */
+	FL_PHASE_CONNECT, /* connect all that is not connected, and subscribe */
+	FL_PHASE_IDLE,    /* stay, answer, ping */
+	FL_PHASE_DROP,    /* close all sockets at once without DISCONNECT */
 	FL_PHASE_PUBLISH,
-	FL_PHASE_LEAVE				/* DISCONNECT and end */
+	FL_PHASE_LEAVE /* DISCONNECT and end */
 } FlPhase;
 
 typedef struct FlCounters
 {
-	uint64_t	connected;		/* CONNACKs that accepted */
-	uint64_t	refused;		/* CONNACKs that did not */
-	uint64_t	connect_failed; /* attempts that got no CONNACK */
-	uint64_t	lost;			/* connections that ended without our doing */
-	uint64_t	sessions_present;
-	uint64_t	subscribed;
-	uint64_t	sub_refused;
-	uint64_t	sent;			/* messages, each once */
-	uint64_t	resent;
-	uint64_t	acked;			/* accepted: PUBACK, PUBCOMP, or at QoS 0 covered by a PINGRESP */
-	uint64_t	acked_in_span;	/* those within the measured span */
-	uint64_t	nacked;			/* refused with a reason code */
-	uint64_t	unacked;		/* outstanding when the drain ended */
-	uint64_t	unsent;			/* due but not sent when the drain ended (open loop) */
-	uint64_t	received;
-	uint64_t	received_dup;
-	uint64_t	received_retained;
-	uint64_t	received_foreign;	/* without our stamp */
-	uint64_t	pings;
-	uint64_t	pongs;
-	uint64_t	protocol_errors;
+	uint64_t connected;      /* CONNACKs that accepted */
+	uint64_t refused;        /* CONNACKs that did not */
+	uint64_t connect_failed; /* attempts that got no CONNACK */
+	uint64_t lost;           /* connections that ended without our doing */
+	uint64_t sessions_present;
+	uint64_t subscribed;
+	uint64_t sub_refused;
+	uint64_t sent; /* messages, each once */
+	uint64_t resent;
+	uint64_t acked;         /* accepted: PUBACK, PUBCOMP, or at QoS 0 covered by a PINGRESP */
+	uint64_t acked_in_span; /* those within the measured span */
+	uint64_t nacked;        /* refused with a reason code */
+	uint64_t unacked;       /* outstanding when the drain ended */
+	uint64_t unsent;        /* due but not sent when the drain ended (open loop) */
+	uint64_t received;
+	uint64_t received_dup;
+	uint64_t received_retained;
+	uint64_t received_foreign; /* without our stamp */
+	uint64_t pings;
+	uint64_t pongs;
+	uint64_t protocol_errors;
 } FlCounters;
 
 /* One child's report; only that child writes it. */
 typedef struct FlResult
 {
-	int			done_step;
-	int64_t		first_connect;	/* of the last connect phase */
-	int64_t		last_connect;
-	int64_t		span_begin;		/* of the measured part of publishing */
-	int64_t		span_end;
-	double		self_cpu;		/* seconds of CPU in the publish phase */
-	FlCounters	n;
-	FlHist		ack;			/* from the scheduled or sent time to the acknowledgement */
-	FlHist		connack;		/* from connect() to CONNACK */
-	FlHist		end_to_end;		/* from the payload's time to its arrival */
-	uint32_t	per_second[FL_MAX_SECONDS]; /* acknowledgements in each second of publishing */
+	int done_step;
+	int64_t first_connect; /* of the last connect phase */
+	int64_t last_connect;
+	int64_t span_begin; /* of the measured part of publishing */
+	int64_t span_end;
+	double self_cpu; /* seconds of CPU in the publish phase */
+	FlCounters n;
+	FlHist ack;                          /* from the scheduled or sent time to the acknowledgement */
+	FlHist connack;                      /* from connect() to CONNACK */
+	FlHist end_to_end;                   /* from the payload's time to its arrival */
+	uint32_t per_second[FL_MAX_SECONDS]; /* acknowledgements in each second of publishing */
 } FlResult;
 
 typedef struct FlShared
 {
-	int			step;			/* rises with every phase; written by the parent, after the next two */
-	FlPhase		phase;
-	int64_t		begin;			/* when the phase begins */
-	uint64_t	all_sent;		/* over all processes; kept only with --ahead */
-	uint64_t	all_received;
-	FlResult	result[];
+	int step; /* rises with every phase; written by the parent, after the next two */
+	FlPhase phase;
+	int64_t begin;     /* when the phase begins */
+	uint64_t all_sent; /* over all processes; kept only with --ahead */
+	uint64_t all_received;
+	FlResult result[];
 } FlShared;
 
 static inline int64_t
@@ -178,97 +178,97 @@ fl_now(void)
 	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-#define FL_SECOND	INT64_C(1000000000)
-#define FL_MS		INT64_C(1000000)
+#define FL_SECOND INT64_C(1000000000)
+#define FL_MS     INT64_C(1000000)
 
 /* ---- connections ---- */
 
 typedef enum FlConnState
 {
-	FL_CONN_DOWN,				/* no socket */
-	FL_CONN_CONNECTING,			/* connect() has not finished */
-	FL_CONN_GREETING,			/* CONNECT is sent, CONNACK awaited */
-	FL_CONN_SUBSCRIBING,		/* SUBSCRIBE is sent, SUBACK awaited */
+	FL_CONN_DOWN,        /* no socket */
+	FL_CONN_CONNECTING,  /* connect() has not finished */
+	FL_CONN_GREETING,    /* CONNECT is sent, CONNACK awaited */
+	FL_CONN_SUBSCRIBING, /* SUBSCRIBE is sent, SUBACK awaited */
 	FL_CONN_READY
 } FlConnState;
 
 typedef enum FlSlotState
 {
 	FL_SLOT_FREE,
-	FL_SLOT_SENT,				/* PUBLISH is sent, PUBACK or PUBREC awaited */
-	FL_SLOT_RELEASED			/* PUBREL is sent, PUBCOMP awaited */
+	FL_SLOT_SENT,    /* PUBLISH is sent, PUBACK or PUBREC awaited */
+	FL_SLOT_RELEASED /* PUBREL is sent, PUBCOMP awaited */
 } FlSlotState;
 
 /* A message on its way. */
 typedef struct FlSlot
 {
-	uint64_t	seq;
-	int64_t		stamp;			/* the time in its payload, from which its latency counts */
-	uint16_t	id;
-	uint8_t		state;
+	uint64_t seq;
+	int64_t stamp; /* the time in its payload, from which its latency counts */
+	uint16_t id;
+	uint8_t state;
 } FlSlot;
 
 typedef struct FlConn
 {
-	int			fd;				/* -1: none */
-	int			number;
+	int fd; /* -1: none */
+	int number;
 	FlConnState state;
-	bool		subscriber;
-	bool		want_write;		/* EPOLLOUT is armed */
-	bool		alias_known;	/* the server has our topic's alias */
-	bool		ping_awaited;
-	bool		last_ping;		/* ... which covers all QoS 0 messages */
-	uint16_t	next_id;
-	uint16_t	alias_maximum;
-	int			window;			/* ours, or the server's Receive Maximum if that is less */
-	int			inflight;
-	int64_t		connect_began;
-	int64_t		retry_at;		/* when DOWN: not before */
-	int			attempts;
-	int64_t		last_sent;		/* for keep-alive */
-	uint64_t	quota;			/* messages this connection sends in all; UINT64_MAX: no end */
-	uint64_t	due;			/* open loop: messages whose time has come */
-	uint64_t	seq;			/* messages sent so far */
-	uint64_t	confirmed;		/* QoS 0: how many of them a PINGRESP has covered */
-	FlSlot	   *slots;			/* slot_mask + 1 of them, found by id & slot_mask */
-	unsigned	slot_mask;
-	char	   *topic;
-	uint8_t    *in;				/* the beginning of a packet that has not arrived whole */
-	size_t		in_len;
-	uint8_t    *out;			/* what the socket did not take */
-	size_t		out_len;
+	bool subscriber;
+	bool want_write;  /* EPOLLOUT is armed */
+	bool alias_known; /* the server has our topic's alias */
+	bool ping_awaited;
+	bool last_ping; /* ... which covers all QoS 0 messages */
+	uint16_t next_id;
+	uint16_t alias_maximum;
+	int window; /* ours, or the server's Receive Maximum if that is less */
+	int inflight;
+	int64_t connect_began;
+	int64_t retry_at; /* when DOWN: not before */
+	int attempts;
+	int64_t last_sent;  /* for keep-alive */
+	uint64_t quota;     /* messages this connection sends in all; UINT64_MAX: no end */
+	uint64_t due;       /* open loop: messages whose time has come */
+	uint64_t seq;       /* messages sent so far */
+	uint64_t confirmed; /* QoS 0: how many of them a PINGRESP has covered */
+	FlSlot *slots;      /* slot_mask + 1 of them, found by id & slot_mask */
+	unsigned slot_mask;
+	char *topic;
+	uint8_t *in; /* the beginning of a packet that has not arrived whole */
+	size_t in_len;
+	uint8_t *out; /* what the socket did not take */
+	size_t out_len;
 } FlConn;
 
-#define FL_READ_SIZE	(1024 * 1024)
-#define FL_WRITE_SIZE	(256 * 1024)
+#define FL_READ_SIZE  (1024 * 1024)
+#define FL_WRITE_SIZE (256 * 1024)
 
 /* A child. */
 typedef struct FlProc
 {
 	const FlOptions *o;
-	FlShared   *shared;
-	FlResult   *r;
-	int			index;
-	int			epfd;
-	FlConn	   *conns;
-	int			nconns;
-	int			npublishers;	/* they come first in conns */
-	int			under_way;		/* connects not finished */
-	int			ready;
-	int			next_down;		/* where the search for one to connect goes on */
-	int64_t		next_connect;	/* at a limited rate */
-	bool		connecting;		/* broken connections are to be set up again */
+	FlShared *shared;
+	FlResult *r;
+	int index;
+	int epfd;
+	FlConn *conns;
+	int nconns;
+	int npublishers; /* they come first in conns */
+	int under_way;   /* connects not finished */
+	int ready;
+	int next_down;        /* where the search for one to connect goes on */
+	int64_t next_connect; /* at a limited rate */
+	bool connecting;      /* broken connections are to be set up again */
 
-	bool		publishing;
-	int64_t		begin;			/* of publishing */
-	int64_t		measure_from;
-	int64_t		stop;			/* no message leaves after this; INT64_MAX: none */
-	uint64_t	scheduled;		/* open loop: messages of this process that have become due */
+	bool publishing;
+	int64_t begin; /* of publishing */
+	int64_t measure_from;
+	int64_t stop;       /* no message leaves after this; INT64_MAX: none */
+	uint64_t scheduled; /* open loop: messages of this process that have become due */
 
-	FILE	   *truth;
-	uint64_t	rng;
-	uint8_t    *rbuf;
-	uint8_t    *wbuf;
+	FILE *truth;
+	uint64_t rng;
+	uint8_t *rbuf;
+	uint8_t *wbuf;
 } FlProc;
 
 /* ---- conn.c ---- */
@@ -304,7 +304,7 @@ extern bool fl_publish_is_over(FlProc *p, const FlConn *c);
 /* ---- payload.c ---- */
 
 /* Longest stamp, and therefore the smallest payload: 16 digits of time, 6 of the connection, 10 of the sequence. */
-#define FL_STAMP_SIZE	48
+#define FL_STAMP_SIZE 48
 
 /* Makes the payload of message seq of a connection: the same bytes for the same arguments. */
 extern void fl_payload_make(const FlOptions *o, uint8_t *out, int number, uint64_t seq, int64_t stamp);
@@ -322,17 +322,17 @@ extern void fl_proc_main(const FlOptions *o, FlShared *shared, int index);
 
 typedef struct FlProcessSample
 {
-	pid_t		pid;
-	char		name[FL_NAME_SIZE];
-	double		cpu;			/* seconds, user and system, all threads */
-	int64_t		rss;			/* bytes */
-	int64_t		private_bytes;	/* bytes that it shares with nobody */
-	int64_t		written;		/* bytes handed to the block layer; -1: not readable */
+	pid_t pid;
+	char name[FL_NAME_SIZE];
+	double cpu;            /* seconds, user and system, all threads */
+	int64_t rss;           /* bytes */
+	int64_t private_bytes; /* bytes that it shares with nobody */
+	int64_t written;       /* bytes handed to the block layer; -1: not readable */
 } FlProcessSample;
 
 typedef struct FlSample
 {
-	int			count;
+	int count;
 	FlProcessSample *process;
 } FlSample;
 
@@ -350,17 +350,17 @@ extern void fl_truth_received(FlProc *p, const FlConn *c, const FlMqPublish *m, 
 /* What the parent saw, phase by phase. */
 typedef struct FlStory
 {
-	FlSample	before;			/* before the first connect */
-	FlSample	connected;		/* all connected, idle time over */
-	FlSample	publish_begin;
-	FlSample	publish_end;
-	FlSample	after;			/* after the storms and all publishing */
-	double		connect_seconds;
-	double		connect_cpu;	/* of all watched processes */
-	double		storm_seconds[32];
-	double		publish_seconds;	/* wall time between the two samples */
-	int64_t		span_begin;
-	int64_t		span_end;
+	FlSample before;    /* before the first connect */
+	FlSample connected; /* all connected, idle time over */
+	FlSample publish_begin;
+	FlSample publish_end;
+	FlSample after; /* after the storms and all publishing */
+	double connect_seconds;
+	double connect_cpu; /* of all watched processes */
+	double storm_seconds[32];
+	double publish_seconds; /* wall time between the two samples */
+	int64_t span_begin;
+	int64_t span_end;
 } FlStory;
 
 extern void fl_report_print(const FlOptions *o, const FlShared *shared, const FlStory *story);
@@ -368,4 +368,4 @@ extern void fl_report_print(const FlOptions *o, const FlShared *shared, const Fl
 /* True when everything that was asked for happened: nothing lost, refused or left over. */
 extern bool fl_report_is_clean(const FlOptions *o, const FlShared *shared);
 
-#endif							/* FL_BENCH_H */
+#endif /* FL_BENCH_H */

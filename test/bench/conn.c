@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 /* Pause before a broken connection is tried again: grows with the attempts, with full jitter, so that a crowd spreads. */
-#define RETRY_BASE	(20 * FL_MS)
-#define RETRY_MAX	(1000 * FL_MS)
+#define RETRY_BASE (20 * FL_MS)
+#define RETRY_MAX  (1000 * FL_MS)
 
 /* The one packet identifier that we use for SUBSCRIBE; it is outside of what slots can have. */
-#define SUBSCRIBE_ID	65535
+#define SUBSCRIBE_ID 65535
 
 static void
 out_of_memory(void)
@@ -39,7 +39,7 @@ out_of_memory(void)
 static uint8_t *
 keep_bytes(uint8_t *old, size_t old_len, const uint8_t *more, size_t len)
 {
-	uint8_t    *kept = realloc(old, old_len + len);
+	uint8_t *kept = realloc(old, old_len + len);
 
 	if (kept == NULL)
 		out_of_memory();
@@ -93,7 +93,7 @@ fl_conn_close(FlProc *p, FlConn *c)
 void
 fl_conn_fail(FlProc *p, FlConn *c)
 {
-	int64_t		pause = RETRY_BASE << (c->attempts < 6 ? c->attempts : 6);
+	int64_t pause = RETRY_BASE << (c->attempts < 6 ? c->attempts : 6);
 
 	if (c->fd < 0)
 		return;
@@ -113,7 +113,7 @@ fl_conn_fail(FlProc *p, FlConn *c)
 bool
 fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 {
-	ssize_t		n = 0;
+	ssize_t n = 0;
 
 	if (c->out_len == 0)
 	{
@@ -139,7 +139,7 @@ fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 static bool
 flush_out(FlProc *p, FlConn *c)
 {
-	ssize_t		n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL);
+	ssize_t n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL);
 
 	if (n < 0)
 	{
@@ -161,7 +161,7 @@ flush_out(FlProc *p, FlConn *c)
 void
 fl_conn_ping(FlProc *p, FlConn *c)
 {
-	uint8_t		ping[2];
+	uint8_t ping[2];
 
 	fl_mq_bare(ping, FL_MQ_PINGREQ);
 	c->ping_awaited = true;
@@ -174,7 +174,7 @@ static void
 bind_source(const FlOptions *o, FlConn *c)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET};
-	int			on = 1;
+	int on = 1;
 
 	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + c->number % o->sources);
 	/* Without this the kernel would pick a port at bind(), once for all servers, and run out sooner. */
@@ -189,7 +189,7 @@ bind_source(const FlOptions *o, FlConn *c)
 void
 fl_conn_open(FlProc *p, FlConn *c)
 {
-	int			on = 1;
+	int on = 1;
 
 	c->connect_began = fl_now();
 	if (p->r->first_connect == 0)
@@ -215,14 +215,12 @@ fl_conn_open(FlProc *p, FlConn *c)
 static void
 greet(FlProc *p, FlConn *c)
 {
-	char		client_id[FL_NAME_SIZE],
-				user[FL_NAME_SIZE],
-				password[FL_NAME_SIZE];
-	uint8_t		packet[3 * FL_NAME_SIZE + FL_MQ_OVERHEAD];
+	char client_id[FL_NAME_SIZE], user[FL_NAME_SIZE], password[FL_NAME_SIZE];
+	uint8_t packet[3 * FL_NAME_SIZE + FL_MQ_OVERHEAD];
 	const FlOptions *o = p->o;
 	FlMqConnect connect = {.version = o->version, .clean = o->clean, .keep_alive = (uint16_t) o->keep_alive};
-	int			error = 0;
-	socklen_t	len = sizeof(error);
+	int error = 0;
+	socklen_t len = sizeof(error);
 
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0)
 	{
@@ -251,7 +249,7 @@ greet(FlProc *p, FlConn *c)
 static void
 become_ready(FlProc *p, FlConn *c, bool session_present)
 {
-	int64_t		now = fl_now();
+	int64_t now = fl_now();
 
 	c->state = FL_CONN_READY;
 	c->attempts = 0;
@@ -270,8 +268,8 @@ become_ready(FlProc *p, FlConn *c, bool session_present)
 static void
 on_connack(FlProc *p, FlConn *c, const FlMqPacket *packet)
 {
-	char		filter[FL_NAME_SIZE];
-	uint8_t		subscribe[FL_NAME_SIZE + FL_MQ_OVERHEAD];
+	char filter[FL_NAME_SIZE];
+	uint8_t subscribe[FL_NAME_SIZE + FL_MQ_OVERHEAD];
 	const char *template = c->subscriber ? p->o->sub_filter : p->o->each_filter;
 	FlMqConnack ack;
 
@@ -296,15 +294,14 @@ on_connack(FlProc *p, FlConn *c, const FlMqPacket *packet)
 	}
 	c->state = FL_CONN_SUBSCRIBING;
 	fl_template_expand(filter, sizeof(filter), template, c->number);
-	fl_conn_send(p, c, subscribe,
-				 fl_mq_subscribe(subscribe, p->o->version, SUBSCRIBE_ID, filter, p->o->sub_qos));
+	fl_conn_send(p, c, subscribe, fl_mq_subscribe(subscribe, p->o->version, SUBSCRIBE_ID, filter, p->o->sub_qos));
 }
 
 static void
 on_suback(FlProc *p, FlConn *c, const FlMqPacket *packet)
 {
-	uint16_t	id;
-	uint8_t		code;
+	uint16_t id;
+	uint8_t code;
 
 	if (!fl_mq_read_ack(packet, p->o->version, &id, &code) || id != SUBSCRIBE_ID)
 		p->r->n.protocol_errors++;
@@ -321,9 +318,9 @@ static size_t
 on_publish(FlProc *p, FlConn *c, const FlMqPacket *packet, int64_t now, uint8_t *answer)
 {
 	FlMqPublish m;
-	int			number;
-	uint64_t	seq;
-	int64_t		stamp;
+	int number;
+	uint64_t seq;
+	int64_t stamp;
 
 	if (!fl_mq_read_publish(packet, p->o->version, &m))
 	{
@@ -351,8 +348,8 @@ on_publish(FlProc *p, FlConn *c, const FlMqPacket *packet, int64_t now, uint8_t 
 static size_t
 on_packet(FlProc *p, FlConn *c, const FlMqPacket *packet, int64_t now, uint8_t *answer)
 {
-	uint16_t	id;
-	uint8_t		code;
+	uint16_t id;
+	uint8_t code;
 
 	switch (packet->type)
 	{
@@ -401,14 +398,11 @@ static void
 read_packets(FlProc *p, FlConn *c)
 {
 	static uint8_t answers[FL_READ_SIZE + 8];
-	size_t		kept = c->in_len,
-				len = kept,
-				at = 0,
-				answered = 0;
-	FlMqPacket	packet;
-	ssize_t		n;
-	int			status = 0;
-	int64_t		now;
+	size_t kept = c->in_len, len = kept, at = 0, answered = 0;
+	FlMqPacket packet;
+	ssize_t n;
+	int status = 0;
+	int64_t now;
 
 	if (kept > 0)
 		memcpy(p->rbuf, c->in, kept);
@@ -438,7 +432,7 @@ read_packets(FlProc *p, FlConn *c)
 	}
 	if (len > at)
 	{
-		uint8_t    *rest = keep_bytes(NULL, 0, p->rbuf + at, len - at);
+		uint8_t *rest = keep_bytes(NULL, 0, p->rbuf + at, len - at);
 
 		free(c->in);
 		c->in = rest;

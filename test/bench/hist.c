@@ -11,12 +11,12 @@
  */
 #include "bench.h"
 
-#define SUB		(1 << FL_HIST_SUB_BITS)
+#define SUB (1 << FL_HIST_SUB_BITS)
 
 static unsigned
 bucket_of(uint64_t v)
 {
-	int			shift;
+	int shift;
 
 	if (v < SUB)
 		return (unsigned) v;
@@ -28,7 +28,7 @@ bucket_of(uint64_t v)
 static uint64_t
 upper_of(unsigned bucket)
 {
-	int			shift = (int) (bucket >> FL_HIST_SUB_BITS) - 1;
+	int shift = (int) (bucket >> FL_HIST_SUB_BITS) - 1;
 
 	if (shift < 0)
 		return bucket;
@@ -38,7 +38,7 @@ upper_of(unsigned bucket)
 void
 fl_hist_add(FlHist *h, int64_t value)
 {
-	uint64_t	v = value > 0 ? (uint64_t) value : 0;
+	uint64_t v = value > 0 ? (uint64_t) value : 0;
 
 	h->count++;
 	h->sum += v;
@@ -61,8 +61,8 @@ fl_hist_merge(FlHist *into, const FlHist *from)
 uint64_t
 fl_hist_quantile(const FlHist *h, double fraction)
 {
-	uint64_t	wanted = (uint64_t) (fraction * h->count + 0.5);
-	uint64_t	seen = 0;
+	uint64_t wanted = (uint64_t) (fraction * h->count + 0.5);
+	uint64_t seen = 0;
 
 	if (h->count == 0)
 		return 0;

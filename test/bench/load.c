@@ -4,8 +4,8 @@
  *		fl_load's parent: forks the children, leads them through the phases,
  *		samples the server between them, reports.
  *
- * The parent does nothing while messages flow but look, ten times in a
- * millisecond's neighbourhood of their end, whether the children are done.
+ * While messages flow the parent does nothing but look once in a millisecond
+ * whether the children are done.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,17 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Subscribers that have received nothing for so long will receive nothing more. */
-#define QUIET_TIME	FL_SECOND
+#define QUIET_TIME FL_SECOND
 
 typedef struct Parent
 {
 	const FlOptions *o;
-	FlShared   *shared;
-	pid_t		children[FL_MAX_PROCESSES];
+	FlShared *shared;
+	pid_t children[FL_MAX_PROCESSES];
 } Parent;
 
 static void
@@ -66,8 +67,8 @@ watch_children(Parent *m)
 static void
 run_phase(Parent *m, FlPhase phase)
 {
-	int			step = m->shared->step + 1;
-	bool		done;
+	int step = m->shared->step + 1;
+	bool done;
 
 	m->shared->phase = phase;
 	m->shared->begin = fl_now() + 10 * FL_MS;
@@ -87,8 +88,7 @@ run_phase(Parent *m, FlPhase phase)
 static double
 connect_seconds(const Parent *m)
 {
-	int64_t		first = INT64_MAX,
-				last = 0;
+	int64_t first = INT64_MAX, last = 0;
 
 	for (int i = 0; i < m->o->processes; i++)
 	{
@@ -105,7 +105,7 @@ connect_seconds(const Parent *m)
 static double
 total_cpu(const FlSample *s)
 {
-	double		cpu = 0;
+	double cpu = 0;
 
 	for (int i = 0; i < s->count; i++)
 		cpu += s->process[i].cpu;
@@ -116,7 +116,7 @@ static void
 connect_all(Parent *m, FlStory *story)
 {
 	const FlOptions *o = m->o;
-	FlSample	after;
+	FlSample after;
 
 	fl_sample_take(&story->before, o, true);
 	run_phase(m, FL_PHASE_CONNECT);
@@ -138,7 +138,7 @@ connect_all(Parent *m, FlStory *story)
 static uint64_t
 total_received(const Parent *m)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	for (int i = 0; i < m->o->processes; i++)
 		n += __atomic_load_n(&m->shared->result[i].n.received, __ATOMIC_RELAXED);
@@ -149,9 +149,8 @@ total_received(const Parent *m)
 static void
 wait_for_subscribers(Parent *m)
 {
-	uint64_t	wanted = 0,
-				seen = total_received(m);
-	int64_t		last = fl_now();
+	uint64_t wanted = 0, seen = total_received(m);
+	int64_t last = fl_now();
 
 	if (m->o->subscribers == 0)
 		return;
@@ -172,7 +171,7 @@ wait_for_subscribers(Parent *m)
 static void
 publish_all(Parent *m, FlStory *story)
 {
-	int64_t		begin;
+	int64_t begin;
 
 	fl_sample_take(&story->publish_begin, m->o, false);
 	begin = fl_now();
@@ -193,16 +192,30 @@ publish_all(Parent *m, FlStory *story)
 	}
 }
 
+/* As many descriptors as we may have: connections are what this tool is made of. */
+static void
+raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+	{
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	static FlOptions options;
 	static FlStory story;
-	Parent		m = {.o = &options};
-	size_t		size;
+	Parent m = {.o = &options};
+	size_t size;
 
 	fl_options_read(&options, argc, argv);
 	signal(SIGPIPE, SIG_IGN);
+	raise_limit();
 	size = sizeof(FlShared) + options.processes * sizeof(FlResult);
 	m.shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m.shared == MAP_FAILED)

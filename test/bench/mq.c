@@ -14,7 +14,7 @@ typedef struct Reader
 {
 	const uint8_t *at;
 	const uint8_t *end;
-	bool		ok;
+	bool ok;
 } Reader;
 
 static size_t
@@ -37,7 +37,7 @@ put_string(uint8_t *out, const char *s, size_t len)
 static size_t
 put_varint(uint8_t *out, size_t v)
 {
-	size_t		n = 0;
+	size_t n = 0;
 
 	do
 	{
@@ -53,7 +53,7 @@ put_varint(uint8_t *out, size_t v)
 static uint32_t
 get_bytes(Reader *r, int n)
 {
-	uint32_t	v = 0;
+	uint32_t v = 0;
 
 	if (!r->ok || r->end - r->at < n)
 	{
@@ -68,11 +68,11 @@ get_bytes(Reader *r, int n)
 static uint32_t
 get_varint(Reader *r)
 {
-	uint32_t	v = 0;
+	uint32_t v = 0;
 
 	for (int shift = 0; shift < 28; shift += 7)
 	{
-		uint32_t	byte = get_bytes(r, 1);
+		uint32_t byte = get_bytes(r, 1);
 
 		v |= (byte & 0x7f) << shift;
 		if (!(byte & 0x80))
@@ -94,7 +94,7 @@ skip(Reader *r, size_t n)
 static Reader
 reader_of(const FlMqPacket *p)
 {
-	Reader		r = {p->body, p->body + p->body_len, true};
+	Reader r = {p->body, p->body + p->body_len, true};
 
 	return r;
 }
@@ -102,12 +102,12 @@ reader_of(const FlMqPacket *p)
 size_t
 fl_mq_connect(uint8_t *out, const FlMqConnect *c)
 {
-	size_t		id_len = strlen(c->client_id);
-	size_t		user_len = c->user ? strlen(c->user) : 0;
-	size_t		password_len = c->password ? strlen(c->password) : 0;
-	size_t		properties = c->version == FL_MQ_5 && c->session_expiry > 0 ? 5 : 0;
-	size_t		rest = 10 + 2 + id_len;
-	size_t		n = 0;
+	size_t id_len = strlen(c->client_id);
+	size_t user_len = c->user ? strlen(c->user) : 0;
+	size_t password_len = c->password ? strlen(c->password) : 0;
+	size_t properties = c->version == FL_MQ_5 && c->session_expiry > 0 ? 5 : 0;
+	size_t rest = 10 + 2 + id_len;
+	size_t n = 0;
 
 	if (c->version == FL_MQ_5)
 		rest += 1 + properties;
@@ -127,7 +127,7 @@ fl_mq_connect(uint8_t *out, const FlMqConnect *c)
 		out[n++] = (uint8_t) properties;
 		if (properties > 0)
 		{
-			out[n++] = 0x11;	/* Session Expiry Interval */
+			out[n++] = 0x11; /* Session Expiry Interval */
 			n += put16(out + n, c->session_expiry >> 16);
 			n += put16(out + n, c->session_expiry & 0xffff);
 		}
@@ -143,8 +143,8 @@ fl_mq_connect(uint8_t *out, const FlMqConnect *c)
 size_t
 fl_mq_subscribe(uint8_t *out, int version, uint16_t id, const char *filter, int qos)
 {
-	size_t		len = strlen(filter);
-	size_t		n = 0;
+	size_t len = strlen(filter);
+	size_t n = 0;
 
 	out[n++] = FL_MQ_SUBSCRIBE << 4 | 0x02;
 	n += put_varint(out + n, 2 + (version == FL_MQ_5 ? 1 : 0) + 2 + len + 1);
@@ -160,11 +160,12 @@ size_t
 fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias, int qos, bool dup,
 				   uint16_t id, size_t payload_len)
 {
-	size_t		properties = alias > 0 ? 3 : 0;
-	size_t		n = 0;
+	size_t properties = alias > 0 ? 3 : 0;
+	size_t n = 0;
 
 	out[n++] = FL_MQ_PUBLISH << 4 | (dup ? 0x08 : 0) | qos << 1;
-	n += put_varint(out + n, 2 + topic_len + (qos > 0 ? 2 : 0) + (version == FL_MQ_5 ? 1 + properties : 0) + payload_len);
+	n += put_varint(out + n,
+					2 + topic_len + (qos > 0 ? 2 : 0) + (version == FL_MQ_5 ? 1 + properties : 0) + payload_len);
 	n += put_string(out + n, topic, topic_len);
 	if (qos > 0)
 		n += put16(out + n, id);
@@ -173,7 +174,7 @@ fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_le
 		out[n++] = (uint8_t) properties;
 		if (properties > 0)
 		{
-			out[n++] = 0x23;	/* Topic Alias */
+			out[n++] = 0x23; /* Topic Alias */
 			n += put16(out + n, alias);
 		}
 	}
@@ -201,9 +202,9 @@ fl_mq_bare(uint8_t *out, FlMqType type)
 int
 fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p)
 {
-	size_t		n = 1;
-	size_t		rest = 0;
-	int			shift = 0;
+	size_t n = 1;
+	size_t rest = 0;
+	int shift = 0;
 
 	if (len < 2)
 		return 0;
@@ -235,7 +236,7 @@ fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p)
 static void
 read_connack_properties(Reader *r, FlMqConnack *out)
 {
-	uint32_t	len = get_varint(r);
+	uint32_t len = get_varint(r);
 	const uint8_t *end;
 
 	if (!r->ok || (size_t) (r->end - r->at) < len)
@@ -289,7 +290,7 @@ read_connack_properties(Reader *r, FlMqConnack *out)
 bool
 fl_mq_read_connack(const FlMqPacket *p, int version, FlMqConnack *out)
 {
-	Reader		r = reader_of(p);
+	Reader r = reader_of(p);
 
 	out->session_present = get_bytes(&r, 1) & 1;
 	out->code = (uint8_t) get_bytes(&r, 1);
@@ -304,7 +305,7 @@ fl_mq_read_connack(const FlMqPacket *p, int version, FlMqConnack *out)
 bool
 fl_mq_read_publish(const FlMqPacket *p, int version, FlMqPublish *out)
 {
-	Reader		r = reader_of(p);
+	Reader r = reader_of(p);
 
 	out->qos = p->flags >> 1 & 3;
 	out->dup = (p->flags & 0x08) != 0;
@@ -323,7 +324,7 @@ fl_mq_read_publish(const FlMqPacket *p, int version, FlMqPublish *out)
 bool
 fl_mq_read_ack(const FlMqPacket *p, int version, uint16_t *id, uint8_t *code)
 {
-	Reader		r = reader_of(p);
+	Reader r = reader_of(p);
 
 	*id = (uint16_t) get_bytes(&r, 2);
 	*code = 0;

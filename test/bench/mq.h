@@ -35,60 +35,60 @@ typedef enum FlMqType
 } FlMqType;
 
 /* More than all the fixed parts of any packet that we write. */
-#define FL_MQ_OVERHEAD	64
+#define FL_MQ_OVERHEAD 64
 
 /* Versions as the CONNECT packet names them. */
-#define FL_MQ_311		4
-#define FL_MQ_5			5
+#define FL_MQ_311 4
+#define FL_MQ_5   5
 
 typedef struct FlMqConnect
 {
-	int			version;		/* FL_MQ_311 or FL_MQ_5 */
-	bool		clean;			/* clean session, clean start */
-	uint16_t	keep_alive;		/* seconds */
-	uint32_t	session_expiry; /* seconds, MQTT 5 only; 0: not sent */
+	int version;             /* FL_MQ_311 or FL_MQ_5 */
+	bool clean;              /* clean session, clean start */
+	uint16_t keep_alive;     /* seconds */
+	uint32_t session_expiry; /* seconds, MQTT 5 only; 0: not sent */
 	const char *client_id;
-	const char *user;			/* NULL: none */
-	const char *password;		/* NULL: none */
+	const char *user;     /* NULL: none */
+	const char *password; /* NULL: none */
 } FlMqConnect;
 
 /* One packet as it lies in a buffer. */
 typedef struct FlMqPacket
 {
-	FlMqType	type;
-	uint8_t		flags;			/* lower half of the first byte */
+	FlMqType type;
+	uint8_t flags; /* lower half of the first byte */
 	const uint8_t *body;
-	size_t		body_len;
-	size_t		total_len;		/* header included */
+	size_t body_len;
+	size_t total_len; /* header included */
 } FlMqPacket;
 
 /* What a server says in CONNACK that concerns a load tool. */
 typedef struct FlMqConnack
 {
-	bool		session_present;
-	uint8_t		code;			/* 0: accepted */
-	uint16_t	receive_maximum;	/* 65535 where it is not said */
-	uint16_t	alias_maximum;	/* 0 where it is not said */
+	bool session_present;
+	uint8_t code;             /* 0: accepted */
+	uint16_t receive_maximum; /* 65535 where it is not said */
+	uint16_t alias_maximum;   /* 0 where it is not said */
 } FlMqConnack;
 
 typedef struct FlMqPublish
 {
 	const uint8_t *topic;
-	size_t		topic_len;
-	uint16_t	id;				/* 0 at QoS 0 */
-	uint8_t		qos;
-	bool		dup;
-	bool		retain;
+	size_t topic_len;
+	uint16_t id; /* 0 at QoS 0 */
+	uint8_t qos;
+	bool dup;
+	bool retain;
 	const uint8_t *payload;
-	size_t		payload_len;
+	size_t payload_len;
 } FlMqPublish;
 
 extern size_t fl_mq_connect(uint8_t *out, const FlMqConnect *c);
 extern size_t fl_mq_subscribe(uint8_t *out, int version, uint16_t id, const char *filter, int qos);
 
 /* Writes all of a PUBLISH but its payload, which the caller appends.  alias 0: none; topic_len 0 goes with an alias. */
-extern size_t fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias, int qos,
-								 bool dup, uint16_t id, size_t payload_len);
+extern size_t fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias,
+								 int qos, bool dup, uint16_t id, size_t payload_len);
 
 /* PUBACK, PUBREC, PUBREL and PUBCOMP in the short form that both versions know. */
 extern size_t fl_mq_ack(uint8_t *out, FlMqType type, uint16_t id);
@@ -97,7 +97,7 @@ extern size_t fl_mq_ack(uint8_t *out, FlMqType type, uint16_t id);
 extern size_t fl_mq_bare(uint8_t *out, FlMqType type);
 
 /* 1: *p is a packet; 0: more bytes are needed; -1: this is no MQTT. */
-extern int	fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p);
+extern int fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p);
 
 /* Each returns false when the packet is not well formed. */
 extern bool fl_mq_read_connack(const FlMqPacket *p, int version, FlMqConnack *out);
@@ -106,4 +106,4 @@ extern bool fl_mq_read_publish(const FlMqPacket *p, int version, FlMqPublish *ou
 /* Of the four acknowledgements; also SUBACK, whose code is that of its only filter. */
 extern bool fl_mq_read_ack(const FlMqPacket *p, int version, uint16_t *id, uint8_t *code);
 
-#endif							/* FL_BENCH_MQ_H */
+#endif /* FL_BENCH_MQ_H */

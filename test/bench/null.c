@@ -21,28 +21,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READ_SIZE	(256 * 1024)
-#define MAX_EVENTS	256
+#define READ_SIZE  (256 * 1024)
+#define MAX_EVENTS 256
 
 typedef struct Peer
 {
-	int			fd;
-	int			version;
-	uint8_t    *in;				/* the beginning of a packet that has not arrived whole */
-	size_t		in_len;
-	uint8_t    *out;			/* answers that the socket did not take */
-	size_t		out_len;
+	int fd;
+	int version;
+	uint8_t *in; /* the beginning of a packet that has not arrived whole */
+	size_t in_len;
+	uint8_t *out; /* answers that the socket did not take */
+	size_t out_len;
 } Peer;
 
 typedef struct Totals
 {
-	uint64_t	connections;
-	uint64_t	publishes;
-	uint64_t	bytes;
+	uint64_t connections;
+	uint64_t publishes;
+	uint64_t bytes;
 } Totals;
 
 static volatile sig_atomic_t stop_requested;
@@ -80,7 +81,7 @@ die(const char *what)
 static void *
 keep_bytes(void *old, const uint8_t *bytes, size_t len)
 {
-	uint8_t    *copy = NULL;
+	uint8_t *copy = NULL;
 
 	if (len > 0)
 	{
@@ -98,8 +99,8 @@ static int
 answer(Peer *peer, const FlMqPacket *p, uint8_t *out)
 {
 	FlMqPublish m;
-	uint16_t	id;
-	uint8_t		code;
+	uint16_t id;
+	uint8_t code;
 
 	switch (p->type)
 	{
@@ -165,7 +166,7 @@ watch(int epfd, Peer *peer, int op, uint32_t events)
 static bool
 send_answers(int epfd, Peer *peer, const uint8_t *bytes, size_t len)
 {
-	ssize_t		n = len > 0 ? send(peer->fd, bytes, len, MSG_NOSIGNAL) : 0;
+	ssize_t n = len > 0 ? send(peer->fd, bytes, len, MSG_NOSIGNAL) : 0;
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return false;
@@ -182,12 +183,10 @@ send_answers(int epfd, Peer *peer, const uint8_t *bytes, size_t len)
 static bool
 serve_peer(int epfd, Peer *peer)
 {
-	size_t		at = 0,
-				len = peer->in_len,
-				answered = 0;
-	FlMqPacket	p;
-	ssize_t		n;
-	int			status = 0;
+	size_t at = 0, len = peer->in_len, answered = 0;
+	FlMqPacket p;
+	ssize_t n;
+	int status = 0;
 
 	if (len >= READ_SIZE / 2)
 		return false;
@@ -202,7 +201,7 @@ serve_peer(int epfd, Peer *peer)
 	len += n;
 	while ((status = fl_mq_parse(read_buffer + at, len - at, &p)) == 1)
 	{
-		int			size = answer(peer, &p, answer_buffer + answered);
+		int size = answer(peer, &p, answer_buffer + answered);
 
 		if (size < 0)
 			return false;
@@ -219,12 +218,12 @@ serve_peer(int epfd, Peer *peer)
 static void
 accept_peers(int epfd, int listener)
 {
-	int			on = 1;
-	int			fd;
+	int on = 1;
+	int fd;
 
 	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0)
 	{
-		Peer	   *peer = calloc(1, sizeof(Peer));
+		Peer *peer = calloc(1, sizeof(Peer));
 
 		if (peer == NULL)
 			die("calloc");
@@ -239,8 +238,8 @@ static int
 open_listener(const char *host, int port)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int			fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	int			on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int on = 1;
 
 	if (inet_pton(AF_INET, host, &addr.sin_addr) != 1)
 	{
@@ -257,8 +256,8 @@ open_listener(const char *host, int port)
 static void
 serve(const char *host, int port)
 {
-	int			listener = open_listener(host, port);
-	int			epfd = epoll_create1(0);
+	int listener = open_listener(host, port);
+	int epfd = epoll_create1(0);
 	struct epoll_event events[MAX_EVENTS];
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
 
@@ -266,11 +265,11 @@ serve(const char *host, int port)
 		die("epoll");
 	while (!stop_requested)
 	{
-		int			n = epoll_wait(epfd, events, MAX_EVENTS, 100);
+		int n = epoll_wait(epfd, events, MAX_EVENTS, 100);
 
 		for (int i = 0; i < n; i++)
 		{
-			Peer	   *peer = events[i].data.ptr;
+			Peer *peer = events[i].data.ptr;
 
 			if (peer == NULL)
 				accept_peers(epfd, listener);
@@ -291,11 +290,10 @@ main(int argc, char **argv)
 										  {"help", no_argument, NULL, 'H'},
 										  {NULL, 0, NULL, 0}};
 	const char *host = "127.0.0.1";
-	int			port = 11883,
-				processes = 1,
-				c;
+	int port = 11883, processes = 1, c;
 	struct sigaction action = {.sa_handler = on_signal};
-	pid_t	   *children;
+	struct rlimit limit;
+	pid_t *children;
 
 	while ((c = getopt_long(argc, argv, "h:p:j:", names, NULL)) != -1)
 	{
@@ -310,6 +308,11 @@ main(int argc, char **argv)
 			fputs(help, c == 'H' ? stdout : stderr);
 			return c == 'H' ? 0 : 2;
 		}
+	}
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+	{
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);

@@ -78,6 +78,8 @@ static const char help[] =
 	"At QoS 0 each connection ends with PINGREQ and PINGRESP: what is counted has been read by the server.\n"
 	"Status: 0 when nothing was lost, refused or left over, 1 otherwise, 2 for a wrong command line.\n";
 
+/* Long options without a letter. */
+/* clang-format off */
 enum
 {
 	OPT_SOURCES = 256, OPT_MQTT, OPT_CLIENT_ID, OPT_USER, OPT_PASSWORD, OPT_PERSISTENT, OPT_SESSION_EXPIRY, OPT_KEEP_ALIVE,
@@ -129,11 +131,11 @@ static const struct option names[] = {
 	{"help", no_argument, NULL, OPT_HELP},
 	{NULL, 0, NULL, 0}
 };
+/* clang-format on */
 
-static void __attribute__((noreturn, format(printf, 1, 2)))
-usage(const char *format, ...)
+static void __attribute__((noreturn, format(printf, 1, 2))) usage(const char *format, ...)
 {
-	va_list		args;
+	va_list args;
 
 	fputs("fl_load: ", stderr);
 	va_start(args, format);
@@ -147,8 +149,8 @@ usage(const char *format, ...)
 static double
 number(const char *s, double low, double high)
 {
-	char	   *end;
-	double		v = strtod(s, &end);
+	char *end;
+	double v = strtod(s, &end);
 
 	if (end == s || *end != '\0' || !(v >= low && v <= high))
 		usage("\"%s\" is not a number between %.0f and %.0f", s, low, high);
@@ -172,8 +174,7 @@ fl_template_expand(char *out, size_t size, const char *template, int number)
 		snprintf(out, size, "%.*s%d%s", (int) (mark - template), template, number, mark + 2);
 }
 
-static const char *
-template(const char *s)
+static const char *template(const char *s)
 {
 	if (strlen(s) > FL_NAME_SIZE - 16)
 		usage("a template is at most %d bytes long", FL_NAME_SIZE - 16);
@@ -372,7 +373,7 @@ read_other_option(FlOptions *o, int c)
 void
 fl_options_read(FlOptions *o, int argc, char **argv)
 {
-	int			c;
+	int c;
 
 	set_defaults(o);
 	while ((c = getopt_long(argc, argv, "h:p:c:j:t:q:w:s:r:d:n:", names, NULL)) != -1)

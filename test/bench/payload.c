@@ -21,7 +21,7 @@ static const char stamp_begin[] = "{\"t\":";
 uint64_t
 fl_random(uint64_t *state)
 {
-	uint64_t	z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
 
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -31,7 +31,7 @@ fl_random(uint64_t *state)
 static char *
 put_text(char *at, const char *s)
 {
-	size_t		len = strlen(s);
+	size_t len = strlen(s);
 
 	memcpy(at, s, len);
 	return at + len;
@@ -40,8 +40,8 @@ put_text(char *at, const char *s)
 static char *
 put_number(char *at, uint64_t v)
 {
-	char		digits[20];
-	int			n = 0;
+	char digits[20];
+	int n = 0;
 
 	do
 		digits[n++] = '0' + v % 10;
@@ -72,17 +72,16 @@ put_readings(char *at, char *end, int number, uint64_t *rng)
 	static const struct
 	{
 		const char *name;
-		unsigned	level;
-		unsigned	spread;
-	}			quantity[] = {{",\"temperature\":", 2150, 400}, {",\"humidity\":", 4500, 900},
-							  {",\"pressure\":", 101300, 700}, {",\"voltage\":", 23010, 300},
-							  {",\"current\":", 742, 120}, {",\"vibration\":", 31, 30},
-							  {",\"speed\":", 148000, 2000}, {",\"battery\":", 371, 8}};
+		unsigned level;
+		unsigned spread;
+	} quantity[] = {{",\"temperature\":", 2150, 400}, {",\"humidity\":", 4500, 900}, {",\"pressure\":", 101300, 700},
+					{",\"voltage\":", 23010, 300},    {",\"current\":", 742, 120},   {",\"vibration\":", 31, 30},
+					{",\"speed\":", 148000, 2000},    {",\"battery\":", 371, 8}};
 
 	for (int i = 0; end - at > 32; i++)
 	{
-		uint64_t	noise = fl_random(rng);
-		int			which = i % (int) (sizeof(quantity) / sizeof(quantity[0]));
+		uint64_t noise = fl_random(rng);
+		int which = i % (int) (sizeof(quantity) / sizeof(quantity[0]));
 
 		at = put_text(at, quantity[which].name);
 		if (i != which)
@@ -104,7 +103,7 @@ put_noise(char *at, char *end, uint64_t *rng)
 
 	while (at < end)
 	{
-		uint64_t	bits = fl_random(rng);
+		uint64_t bits = fl_random(rng);
 
 		for (int i = 0; i < 10 && at < end; i++, bits >>= 6)
 			*at++ = letters[bits & 63];
@@ -115,9 +114,9 @@ put_noise(char *at, char *end, uint64_t *rng)
 void
 fl_payload_make(const FlOptions *o, uint8_t *out, int number, uint64_t seq, int64_t stamp)
 {
-	uint64_t	rng = o->seed ^ (uint64_t) number << 40 ^ seq;
-	char	   *at = (char *) out;
-	char	   *end = at + o->size;
+	uint64_t rng = o->seed ^ (uint64_t) number << 40 ^ seq;
+	char *at = (char *) out;
+	char *end = at + o->size;
 
 	at = put_text(at, stamp_begin);
 	at = put_number(at, (uint64_t) stamp);
@@ -153,7 +152,7 @@ get_number(const uint8_t **at, const uint8_t *end, uint64_t *v)
 static bool
 expect(const uint8_t **at, const uint8_t *end, const char *s)
 {
-	size_t		len = strlen(s);
+	size_t len = strlen(s);
 
 	if ((size_t) (end - *at) < len || memcmp(*at, s, len) != 0)
 		return false;
@@ -166,8 +165,7 @@ fl_payload_read(const uint8_t *payload, size_t len, int *number, uint64_t *seq, 
 {
 	const uint8_t *at = payload;
 	const uint8_t *end = payload + len;
-	uint64_t	t,
-				c;
+	uint64_t t, c;
 
 	if (!expect(&at, end, stamp_begin) || !get_number(&at, end, &t) || !expect(&at, end, ",\"c\":") ||
 		!get_number(&at, end, &c) || !expect(&at, end, ",\"n\":") || !get_number(&at, end, seq))

@@ -20,16 +20,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MAX_EVENTS		512
+#define MAX_EVENTS 512
 
 /* A connect phase in which nobody has got through for so long is hopeless. */
-#define CONNECT_PATIENCE	(30 * FL_SECOND)
+#define CONNECT_PATIENCE (30 * FL_SECOND)
 
 static void
 make_connections(FlProc *p)
 {
 	const FlOptions *o = p->o;
-	int			total = o->connections + o->subscribers;
+	int total = o->connections + o->subscribers;
 
 	p->nconns = (total - p->index + o->processes - 1) / o->processes;
 	p->conns = calloc(p->nconns, sizeof(FlConn));
@@ -54,14 +54,14 @@ make_connections(FlProc *p)
 static int64_t
 open_connections(FlProc *p, int64_t now)
 {
-	int			limit = p->o->connecting / p->o->processes > 0 ? p->o->connecting / p->o->processes : 1;
-	int64_t		look_again = INT64_MAX;
+	int limit = p->o->connecting / p->o->processes > 0 ? p->o->connecting / p->o->processes : 1;
+	int64_t look_again = INT64_MAX;
 
 	if (!p->connecting)
 		return INT64_MAX;
 	for (int looked = 0; looked < p->nconns && p->ready + p->under_way < p->nconns; looked++)
 	{
-		FlConn	   *c = &p->conns[p->next_down];
+		FlConn *c = &p->conns[p->next_down];
 
 		if (p->under_way >= limit)
 			return look_again;
@@ -88,10 +88,10 @@ static void
 turn(FlProc *p, int64_t deadline)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int64_t		now = fl_now();
-	int64_t		next = open_connections(p, now);
+	int64_t now = fl_now();
+	int64_t next = open_connections(p, now);
 	struct timespec timeout;
-	int			n;
+	int n;
 
 	if (next < deadline)
 		deadline = next;
@@ -119,15 +119,15 @@ static void
 keep_alive(FlProc *p)
 {
 	static int64_t last_look;
-	int64_t		now = fl_now();
-	int64_t		limit = p->o->keep_alive * FL_SECOND;
+	int64_t now = fl_now();
+	int64_t limit = p->o->keep_alive * FL_SECOND;
 
 	if (limit == 0 || now - last_look < FL_SECOND / 4)
 		return;
 	last_look = now;
 	for (int i = 0; i < p->nconns; i++)
 	{
-		FlConn	   *c = &p->conns[i];
+		FlConn *c = &p->conns[i];
 
 		if (c->state != FL_CONN_READY)
 			continue;
@@ -141,8 +141,8 @@ keep_alive(FlProc *p)
 static void
 run_connect(FlProc *p)
 {
-	int			ready = p->ready;
-	int64_t		progress = fl_now();
+	int ready = p->ready;
+	int64_t progress = fl_now();
 
 	p->connecting = true;
 	p->next_connect = progress;
@@ -158,7 +158,8 @@ run_connect(FlProc *p)
 		}
 		else if (fl_now() - progress > CONNECT_PATIENCE)
 		{
-			fprintf(stderr, "fl_load: only %d of %d connections came up in process %d\n", p->ready, p->nconns, p->index);
+			fprintf(stderr, "fl_load: only %d of %d connections came up in process %d\n", p->ready, p->nconns,
+					p->index);
 			exit(1);
 		}
 	}
@@ -175,7 +176,7 @@ run_drop(FlProc *p)
 static void
 run_leave(FlProc *p)
 {
-	uint8_t		bye[2];
+	uint8_t bye[2];
 
 	fl_mq_bare(bye, FL_MQ_DISCONNECT);
 	for (int i = 0; i < p->nconns; i++)
@@ -199,7 +200,7 @@ cpu_seconds(void)
 static bool
 everything_is_over(FlProc *p, int64_t now)
 {
-	bool		over = true;
+	bool over = true;
 
 	if (p->stop != INT64_MAX && now < p->stop)
 		return false;
@@ -208,7 +209,7 @@ everything_is_over(FlProc *p, int64_t now)
 		return false;
 	for (int i = 0; i < p->npublishers; i++)
 	{
-		FlConn	   *c = &p->conns[i];
+		FlConn *c = &p->conns[i];
 
 		if (!fl_publish_is_over(p, c))
 			over = false;
@@ -247,11 +248,9 @@ static void
 run_publish(FlProc *p)
 {
 	const FlOptions *o = p->o;
-	int64_t		now = fl_now(),
-				progress = p->begin,
-				next_check = p->begin;
-	uint64_t	acked = 0;
-	double		cpu = cpu_seconds();
+	int64_t now = fl_now(), progress = p->begin, next_check = p->begin;
+	uint64_t acked = 0;
+	double cpu = cpu_seconds();
 
 	p->measure_from = p->begin + o->warmup;
 	p->stop = o->duration > 0 ? p->begin + o->duration : INT64_MAX;
@@ -311,9 +310,9 @@ next_phase(FlProc *p, int *step)
 void
 fl_proc_main(const FlOptions *o, FlShared *shared, int index)
 {
-	FlProc		p = {.o = o, .shared = shared, .r = &shared->result[index], .index = index};
-	int			step = 0;
-	FlPhase		phase;
+	FlProc p = {.o = o, .shared = shared, .r = &shared->result[index], .index = index};
+	int step = 0;
+	FlPhase phase;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);

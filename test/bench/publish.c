@@ -21,12 +21,12 @@
 #include <string.h>
 
 /* Identifiers go from 1 to this; the one above is for SUBSCRIBE. */
-#define LAST_ID		65534
+#define LAST_ID 65534
 
 static void *
 allocate(size_t count, size_t size)
 {
-	void	   *p = calloc(count, size);
+	void *p = calloc(count, size);
 
 	if (p == NULL)
 	{
@@ -40,14 +40,14 @@ void
 fl_publish_prepare(FlProc *p)
 {
 	const FlOptions *o = p->o;
-	unsigned	nslots = 16;
+	unsigned nslots = 16;
 
 	while (nslots < 2 * (unsigned) o->window)
 		nslots *= 2;
 	for (int i = 0; i < p->npublishers; i++)
 	{
-		FlConn	   *c = &p->conns[i];
-		char		topic[FL_NAME_SIZE];
+		FlConn *c = &p->conns[i];
+		char topic[FL_NAME_SIZE];
 
 		fl_template_expand(topic, sizeof(topic), o->topic, c->number);
 		c->topic = strdup(topic);
@@ -67,7 +67,7 @@ fl_publish_prepare(FlProc *p)
 static FlSlot *
 take_slot(FlConn *c)
 {
-	FlSlot	   *slot;
+	FlSlot *slot;
 
 	do
 	{
@@ -84,7 +84,7 @@ take_slot(FlConn *c)
 static int64_t
 due_time(const FlProc *p, uint64_t k)
 {
-	int			publishing = p->o->processes < p->o->connections ? p->o->processes : p->o->connections;
+	int publishing = p->o->processes < p->o->connections ? p->o->processes : p->o->connections;
 
 	return p->begin + (int64_t) ((double) (k * publishing + p->index) * FL_SECOND / p->o->rate);
 }
@@ -94,9 +94,9 @@ static size_t
 put_message(FlProc *p, FlConn *c, uint8_t *out, uint16_t id, uint64_t seq, int64_t stamp, bool dup)
 {
 	const FlOptions *o = p->o;
-	bool		alias = o->alias && c->alias_maximum > 0;
-	size_t		topic_len = alias && c->alias_known ? 0 : strlen(c->topic);
-	size_t		n = fl_mq_publish_head(out, o->version, c->topic, topic_len, alias ? 1 : 0, o->qos, dup, id, o->size);
+	bool alias = o->alias && c->alias_maximum > 0;
+	size_t topic_len = alias && c->alias_known ? 0 : strlen(c->topic);
+	size_t n = fl_mq_publish_head(out, o->version, c->topic, topic_len, alias ? 1 : 0, o->qos, dup, id, o->size);
 
 	c->alias_known = alias;
 	fl_payload_make(o, out + n, c->number, seq, stamp);
@@ -115,8 +115,8 @@ may_send(const FlProc *p, const FlConn *c, int64_t now)
 		return false;
 	if (o->ahead > 0)
 	{
-		uint64_t	sent = __atomic_load_n(&p->shared->all_sent, __ATOMIC_RELAXED);
-		uint64_t	received = __atomic_load_n(&p->shared->all_received, __ATOMIC_RELAXED) / o->subscribers;
+		uint64_t sent = __atomic_load_n(&p->shared->all_sent, __ATOMIC_RELAXED);
+		uint64_t received = __atomic_load_n(&p->shared->all_received, __ATOMIC_RELAXED) / o->subscribers;
 
 		return (int64_t) (sent - received) < o->ahead;
 	}
@@ -127,24 +127,24 @@ void
 fl_publish_pump(FlProc *p, FlConn *c)
 {
 	const FlOptions *o = p->o;
-	size_t		room = FL_WRITE_SIZE - FL_MQ_OVERHEAD - FL_NAME_SIZE - o->size;
-	size_t		len = 0;
-	int			count = 0;
-	int64_t		now = fl_now();
+	size_t room = FL_WRITE_SIZE - FL_MQ_OVERHEAD - FL_NAME_SIZE - o->size;
+	size_t len = 0;
+	int count = 0;
+	int64_t now = fl_now();
 
 	/* What the socket did not take goes first; then EPOLLOUT calls again. */
 	if (c->state != FL_CONN_READY || c->out_len > 0)
 		return;
 	while (len <= room && may_send(p, c, now) && (o->qos > 0 || o->rate > 0 || count < o->window))
 	{
-		int64_t		stamp = now;
-		uint16_t	id = 0;
+		int64_t stamp = now;
+		uint16_t id = 0;
 
 		if (o->rate > 0)
 			stamp = due_time(p, c->seq * p->npublishers + (c - p->conns));
 		if (o->qos > 0)
 		{
-			FlSlot	   *slot = take_slot(c);
+			FlSlot *slot = take_slot(c);
 
 			slot->seq = c->seq;
 			slot->stamp = stamp;
@@ -171,13 +171,13 @@ fl_publish_pump(FlProc *p, FlConn *c)
 int64_t
 fl_publish_schedule(FlProc *p, int64_t now)
 {
-	int64_t		due;
+	int64_t due;
 
 	if (p->npublishers == 0)
 		return INT64_MAX;
 	for (;;)
 	{
-		FlConn	   *c = &p->conns[p->scheduled % p->npublishers];
+		FlConn *c = &p->conns[p->scheduled % p->npublishers];
 
 		due = due_time(p, p->scheduled);
 		if (due >= p->stop || c->due >= c->quota)
@@ -193,7 +193,7 @@ fl_publish_schedule(FlProc *p, int64_t now)
 static void
 count_ack(FlProc *p, int64_t now)
 {
-	int64_t		second = (now - p->begin) / FL_SECOND;
+	int64_t second = (now - p->begin) / FL_SECOND;
 
 	p->r->n.acked++;
 	if (now >= p->measure_from && now < p->stop)
@@ -207,8 +207,8 @@ count_ack(FlProc *p, int64_t now)
 void
 fl_publish_on_ack(FlProc *p, FlConn *c, FlMqType type, uint16_t id, uint8_t code, int64_t now)
 {
-	FlSlot	   *slot = c->slots ? &c->slots[id & c->slot_mask] : NULL;
-	FlMqType	expected = p->o->qos == 1 ? FL_MQ_PUBACK : FL_MQ_PUBREC;
+	FlSlot *slot = c->slots ? &c->slots[id & c->slot_mask] : NULL;
+	FlMqType expected = p->o->qos == 1 ? FL_MQ_PUBACK : FL_MQ_PUBREC;
 
 	if (slot == NULL || slot->state == FL_SLOT_FREE || slot->id != id ||
 		type != (slot->state == FL_SLOT_RELEASED ? FL_MQ_PUBCOMP : expected))
@@ -249,8 +249,8 @@ fl_publish_on_pong(FlProc *p, FlConn *c)
 static int
 compare_slots(const void *a, const void *b)
 {
-	uint64_t	x = (*(FlSlot *const *) a)->seq;
-	uint64_t	y = (*(FlSlot *const *) b)->seq;
+	uint64_t x = (*(FlSlot *const *) a)->seq;
+	uint64_t y = (*(FlSlot *const *) b)->seq;
 
 	return (x > y) - (x < y);
 }
@@ -258,8 +258,8 @@ compare_slots(const void *a, const void *b)
 void
 fl_publish_resume(FlProc *p, FlConn *c, bool session_present)
 {
-	FlSlot	  **busy;
-	int			n = 0;
+	FlSlot **busy;
+	int n = 0;
 
 	if (p->o->qos == 0)
 	{
@@ -279,8 +279,8 @@ fl_publish_resume(FlProc *p, FlConn *c, bool session_present)
 	qsort(busy, n, sizeof(*busy), compare_slots);
 	for (int i = 0; i < n && c->fd >= 0; i++)
 	{
-		FlSlot	   *slot = busy[i];
-		size_t		len;
+		FlSlot *slot = busy[i];
+		size_t len;
 
 		if (slot->state == FL_SLOT_RELEASED)
 			len = fl_mq_ack(p->wbuf, FL_MQ_PUBREL, slot->id);

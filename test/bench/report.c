@@ -14,21 +14,21 @@
 /* Everything summed over the children. */
 typedef struct Sum
 {
-	FlCounters	n;
-	double		self_cpu;
-	FlHist		ack;
-	FlHist		connack;
-	FlHist		end_to_end;
-	uint64_t	slowest;		/* acknowledgements in the slowest and the fastest whole second of the span */
-	uint64_t	fastest;
-	double		seconds;		/* measured span */
-	double		rate;
+	FlCounters n;
+	double self_cpu;
+	FlHist ack;
+	FlHist connack;
+	FlHist end_to_end;
+	uint64_t slowest; /* acknowledgements in the slowest and the fastest whole second of the span */
+	uint64_t fastest;
+	double seconds; /* measured span */
+	double rate;
 } Sum;
 
 static void
 add_counters(FlCounters *into, const FlCounters *from)
 {
-	uint64_t   *a = (uint64_t *) into;
+	uint64_t *a = (uint64_t *) into;
 	const uint64_t *b = (const uint64_t *) from;
 
 	/* All members are uint64_t. */
@@ -40,13 +40,14 @@ add_counters(FlCounters *into, const FlCounters *from)
 static void
 sum_seconds(Sum *s, const FlOptions *o, const FlShared *shared, const FlStory *story)
 {
-	int64_t		begin = story->span_begin - o->warmup;
-	int			last = (int) ((story->span_end - begin) / FL_SECOND);
+	int64_t begin = story->span_begin - o->warmup;
+	int last = (int) ((story->span_end - begin) / FL_SECOND);
 
 	s->slowest = UINT64_MAX;
-	for (int second = (int) ((o->warmup + FL_SECOND - 1) / FL_SECOND); second < last && second < FL_MAX_SECONDS; second++)
+	for (int second = (int) ((o->warmup + FL_SECOND - 1) / FL_SECOND); second < last && second < FL_MAX_SECONDS;
+		 second++)
 	{
-		uint64_t	n = 0;
+		uint64_t n = 0;
 
 		for (int i = 0; i < o->processes; i++)
 			n += shared->result[i].per_second[second];
@@ -62,7 +63,7 @@ sum_seconds(Sum *s, const FlOptions *o, const FlShared *shared, const FlStory *s
 static Sum *
 sum_results(const FlOptions *o, const FlShared *shared, const FlStory *story)
 {
-	Sum		   *s = calloc(1, sizeof(Sum));
+	Sum *s = calloc(1, sizeof(Sum));
 
 	if (s == NULL)
 		exit(1);
@@ -111,7 +112,7 @@ print_latency(const char *what, const FlHist *h)
 static void
 print_publish(const FlOptions *o, const Sum *s)
 {
-	char		pace[64] = "window full";
+	char pace[64] = "window full";
 
 	if (o->rate > 0)
 		snprintf(pace, sizeof(pace), "paced at %.0f/s", o->rate);
@@ -138,7 +139,7 @@ print_publish(const FlOptions *o, const Sum *s)
 static void
 print_cpu(const FlOptions *o, const Sum *s, const FlStory *story)
 {
-	double		total = 0;
+	double total = 0;
 
 	printf("  %-14s %.2f us/msg of the tool (%.0f %% of a core)\n", "CPU", per_message_us(s->self_cpu, s->n.acked),
 		   100 * s->self_cpu / story->publish_seconds);
@@ -146,7 +147,7 @@ print_cpu(const FlOptions *o, const Sum *s, const FlStory *story)
 	{
 		const FlProcessSample *e = &story->publish_end.process[i];
 		const FlProcessSample *b = fl_sample_find(&story->publish_begin, e->pid);
-		double		cpu = e->cpu - (b ? b->cpu : 0);
+		double cpu = e->cpu - (b ? b->cpu : 0);
 
 		total += cpu;
 		if (cpu > 0)
@@ -161,7 +162,7 @@ print_cpu(const FlOptions *o, const Sum *s, const FlStory *story)
 static void
 print_memory(const FlOptions *o, const FlStory *story)
 {
-	int			conns = o->connections + o->subscribers;
+	int conns = o->connections + o->subscribers;
 
 	for (int i = 0; i < story->after.count; i++)
 	{
@@ -180,7 +181,7 @@ print_memory(const FlOptions *o, const FlStory *story)
 static void
 print_text(const FlOptions *o, const Sum *s, const FlStory *story)
 {
-	int			conns = o->connections + o->subscribers;
+	int conns = o->connections + o->subscribers;
 
 	printf("connect: %d connections in %.3f s, %.0f/s; refused %llu, failed %llu, lost %llu\n", conns,
 		   story->connect_seconds, story->connect_seconds > 0 ? conns / story->connect_seconds : 0,
@@ -193,7 +194,8 @@ print_text(const FlOptions *o, const Sum *s, const FlStory *story)
 		printf("  %-14s %llu sent, %llu answered\n", "pings", (unsigned long long) s->n.pings,
 			   (unsigned long long) s->n.pongs);
 	for (int i = 0; i < o->storms; i++)
-		printf("  storm %-8d all back in %.3f s, %.0f/s\n", i + 1, story->storm_seconds[i], conns / story->storm_seconds[i]);
+		printf("  storm %-8d all back in %.3f s, %.0f/s\n", i + 1, story->storm_seconds[i],
+			   conns / story->storm_seconds[i]);
 	if (!o->no_publish)
 	{
 		print_publish(o, s);
@@ -219,15 +221,28 @@ json_counters(const FlCounters *n)
 	const struct
 	{
 		const char *name;
-		uint64_t	value;
-	}			all[] = {{"connected", n->connected}, {"refused", n->refused}, {"connect_failed", n->connect_failed},
-						 {"lost", n->lost}, {"sessions_present", n->sessions_present}, {"subscribed", n->subscribed},
-						 {"subscribe_refused", n->sub_refused}, {"sent", n->sent}, {"resent", n->resent},
-						 {"acked", n->acked}, {"acked_in_span", n->acked_in_span}, {"nacked", n->nacked},
-						 {"unacked", n->unacked}, {"unsent", n->unsent}, {"received", n->received},
-						 {"received_dup", n->received_dup}, {"received_retained", n->received_retained},
-						 {"received_foreign", n->received_foreign}, {"pings", n->pings}, {"pongs", n->pongs},
-						 {"protocol_errors", n->protocol_errors}};
+		uint64_t value;
+	} all[] = {{"connected", n->connected},
+			   {"refused", n->refused},
+			   {"connect_failed", n->connect_failed},
+			   {"lost", n->lost},
+			   {"sessions_present", n->sessions_present},
+			   {"subscribed", n->subscribed},
+			   {"subscribe_refused", n->sub_refused},
+			   {"sent", n->sent},
+			   {"resent", n->resent},
+			   {"acked", n->acked},
+			   {"acked_in_span", n->acked_in_span},
+			   {"nacked", n->nacked},
+			   {"unacked", n->unacked},
+			   {"unsent", n->unsent},
+			   {"received", n->received},
+			   {"received_dup", n->received_dup},
+			   {"received_retained", n->received_retained},
+			   {"received_foreign", n->received_foreign},
+			   {"pings", n->pings},
+			   {"pongs", n->pongs},
+			   {"protocol_errors", n->protocol_errors}};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		printf(",\"%s\":%llu", all[i].name, (unsigned long long) all[i].value);
@@ -237,7 +252,7 @@ static void
 json_processes(const Sum *s, const FlStory *story)
 {
 	const FlSample *list = story->publish_end.count > 0 ? &story->publish_end : &story->after;
-	double		total = 0;
+	double total = 0;
 
 	printf(",\"processes\":[");
 	for (int i = 0; i < list->count; i++)
@@ -247,7 +262,7 @@ json_processes(const Sum *s, const FlStory *story)
 		const FlProcessSample *b = fl_sample_find(&story->before, e->pid);
 		const FlProcessSample *c = fl_sample_find(&story->connected, e->pid);
 		const FlProcessSample *a = fl_sample_find(&story->after, e->pid);
-		double		cpu = pb ? e->cpu - pb->cpu : 0;
+		double cpu = pb ? e->cpu - pb->cpu : 0;
 
 		total += cpu;
 		printf("%s{\"pid\":%d,\"name\":\"%s\",\"cpu_seconds\":%.3f,\"us_per_message\":%.3f,\"rss\":[%lld,%lld,%lld],"
@@ -255,7 +270,8 @@ json_processes(const Sum *s, const FlStory *story)
 			   i > 0 ? "," : "", (int) e->pid, e->name, cpu, per_message_us(cpu, s->n.acked),
 			   (long long) (b ? b->rss : 0), (long long) (c ? c->rss : 0), (long long) (a ? a->rss : 0),
 			   (long long) (b ? b->private_bytes : 0), (long long) (c ? c->private_bytes : 0),
-			   (long long) (a ? a->private_bytes : 0), (long long) (pb && pb->written >= 0 ? e->written - pb->written : -1));
+			   (long long) (a ? a->private_bytes : 0),
+			   (long long) (pb && pb->written >= 0 ? e->written - pb->written : -1));
 	}
 	printf("],\"server_cpu_seconds\":%.3f,\"server_us_per_message\":%.3f", total, per_message_us(total, s->n.acked));
 }
@@ -265,19 +281,21 @@ print_json(const FlOptions *o, const Sum *s, const FlStory *story)
 {
 	printf("{\"mqtt\":\"%s\",\"connections\":%d,\"subscribers\":%d,\"processes_of_tool\":%d,\"qos\":%d,\"window\":%d,"
 		   "\"size\":%d,\"wanted_rate\":%.1f",
-		   o->version == FL_MQ_5 ? "5" : "3.1.1", o->connections, o->subscribers, o->processes, o->qos, o->window, o->size,
-		   o->rate);
+		   o->version == FL_MQ_5 ? "5" : "3.1.1", o->connections, o->subscribers, o->processes, o->qos, o->window,
+		   o->size, o->rate);
 	printf(",\"connect_seconds\":%.4f,\"connect_cpu_seconds\":%.3f,\"storm_seconds\":[", story->connect_seconds,
 		   story->connect_cpu);
 	for (int i = 0; i < o->storms; i++)
 		printf("%s%.4f", i > 0 ? "," : "", story->storm_seconds[i]);
 	printf("],\"seconds\":%.4f,\"publish_seconds\":%.4f,\"rate\":%.1f,\"slowest_second\":%llu,\"fastest_second\":%llu",
-		   s->seconds, story->publish_seconds, s->rate, (unsigned long long) s->slowest, (unsigned long long) s->fastest);
+		   s->seconds, story->publish_seconds, s->rate, (unsigned long long) s->slowest,
+		   (unsigned long long) s->fastest);
 	json_counters(&s->n);
 	json_latency("connack_ms", &s->connack);
 	json_latency("ack_ms", &s->ack);
 	json_latency("end_to_end_ms", &s->end_to_end);
-	printf(",\"tool_cpu_seconds\":%.3f,\"tool_us_per_message\":%.3f", s->self_cpu, per_message_us(s->self_cpu, s->n.acked));
+	printf(",\"tool_cpu_seconds\":%.3f,\"tool_us_per_message\":%.3f", s->self_cpu,
+		   per_message_us(s->self_cpu, s->n.acked));
 	json_processes(s, story);
 	printf("}\n");
 }
@@ -285,7 +303,7 @@ print_json(const FlOptions *o, const Sum *s, const FlStory *story)
 void
 fl_report_print(const FlOptions *o, const FlShared *shared, const FlStory *story)
 {
-	Sum		   *s = sum_results(o, shared, story);
+	Sum *s = sum_results(o, shared, story);
 
 	if (o->json)
 		print_json(o, s, story);
@@ -297,10 +315,10 @@ fl_report_print(const FlOptions *o, const FlShared *shared, const FlStory *story
 bool
 fl_report_is_clean(const FlOptions *o, const FlShared *shared)
 {
-	FlCounters	n = {0};
+	FlCounters n = {0};
 
 	for (int i = 0; i < o->processes; i++)
 		add_counters(&n, &shared->result[i].n);
 	return n.refused + n.connect_failed + n.sub_refused + n.nacked + n.unacked + n.unsent + n.protocol_errors == 0 &&
-		(o->reconnect || n.lost == 0);
+		   (o->reconnect || n.lost == 0);
 }

@@ -20,18 +20,18 @@
 
 typedef struct Entry
 {
-	pid_t		pid;
-	pid_t		parent;
-	double		cpu;
-	bool		chosen;
+	pid_t pid;
+	pid_t parent;
+	double cpu;
+	bool chosen;
 } Entry;
 
 /* Reads a small file of /proc; false when it is gone or closed to us. */
 static bool
 read_file(char *out, size_t size, pid_t pid, const char *name, size_t *len)
 {
-	char		path[64];
-	FILE	   *f;
+	char path[64];
+	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
 	f = fopen(path, "r");
@@ -47,12 +47,11 @@ read_file(char *out, size_t size, pid_t pid, const char *name, size_t *len)
 static bool
 read_entry(Entry *e, pid_t pid)
 {
-	char		text[1024];
-	size_t		len;
-	char	   *rest;
-	int			parent;
-	unsigned long user,
-				system;
+	char text[1024];
+	size_t len;
+	char *rest;
+	int parent;
+	unsigned long user, system;
 
 	if (!read_file(text, sizeof(text), pid, "stat", &len) || (rest = strrchr(text, ')')) == NULL)
 		return false;
@@ -68,10 +67,9 @@ read_entry(Entry *e, pid_t pid)
 static int
 read_entries(Entry **entries)
 {
-	DIR		   *dir = opendir("/proc");
+	DIR *dir = opendir("/proc");
 	struct dirent *d;
-	int			n = 0,
-				size = 0;
+	int n = 0, size = 0;
 
 	*entries = NULL;
 	while (dir != NULL && (d = readdir(dir)) != NULL)
@@ -96,7 +94,7 @@ read_entries(Entry **entries)
 static void
 choose(Entry *entries, int n, const FlOptions *o)
 {
-	bool		more = true;
+	bool more = true;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -129,8 +127,8 @@ kilobytes(const char *text, const char *name)
 static void
 read_memory(FlProcessSample *s)
 {
-	char		text[4096];
-	size_t		len;
+	char text[4096];
+	size_t len;
 
 	if (!read_file(text, sizeof(text), s->pid, "smaps_rollup", &len))
 		return;
@@ -141,8 +139,8 @@ read_memory(FlProcessSample *s)
 static void
 read_name(FlProcessSample *s)
 {
-	char		text[FL_NAME_SIZE];
-	size_t		len = 0;
+	char text[FL_NAME_SIZE];
+	size_t len = 0;
 
 	if (!read_file(text, sizeof(text), s->pid, "cmdline", &len))
 		len = 0;
@@ -159,8 +157,8 @@ read_name(FlProcessSample *s)
 void
 fl_sample_take(FlSample *s, const FlOptions *o, bool memory)
 {
-	Entry	   *entries;
-	int			n;
+	Entry *entries;
+	int n;
 
 	s->count = 0;
 	s->process = NULL;
@@ -174,8 +172,8 @@ fl_sample_take(FlSample *s, const FlOptions *o, bool memory)
 	for (int i = 0; i < n; i++)
 	{
 		FlProcessSample *p = &s->process[s->count];
-		char		text[1024];
-		size_t		len;
+		char text[1024];
+		size_t len;
 
 		if (!entries[i].chosen)
 			continue;

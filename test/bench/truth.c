@@ -20,14 +20,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BUFFER_SIZE		(64 * 1024)
-#define LINE_SIZE		160
+#define BUFFER_SIZE (64 * 1024)
+#define LINE_SIZE   160
 
 FILE *
 fl_truth_open(const char *name)
 {
-	int			fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
-	FILE	   *f = fd < 0 ? NULL : fdopen(fd, "a");
+	int fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
 
 	if (f == NULL)
 	{
@@ -43,8 +43,8 @@ static void
 put_line(FILE *f, const char *format, ...)
 {
 	static size_t buffered;
-	va_list		args;
-	int			n;
+	va_list args;
+	int n;
 
 	if (buffered + LINE_SIZE > BUFFER_SIZE)
 	{
