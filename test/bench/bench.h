@@ -324,10 +324,10 @@ typedef struct FlProcessSample
 {
 	pid_t pid;
 	char name[FL_NAME_SIZE];
-	double cpu;            /* seconds, user and system, all threads */
-	int64_t rss;           /* bytes */
-	int64_t private_bytes; /* bytes that it shares with nobody */
-	int64_t written;       /* bytes handed to the block layer; -1: not readable */
+	double cpu;        /* seconds, user and system, all threads */
+	int64_t rss;       /* bytes */
+	int64_t anonymous; /* bytes of memory of its own: no shared memory, no files */
+	int64_t written;   /* bytes handed to the block layer; -1: not readable */
 } FlProcessSample;
 
 typedef struct FlSample

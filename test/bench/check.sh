@@ -46,4 +46,28 @@ check "QoS 0 by the clock" any -q 0 -c 3 -d 0.3
 check "large payloads" 300 -s 100000 -n 300
 check "small payloads that are noise" 3000 -s 48 --payload random -n 3000
 
+# The truth log of a server that dies and comes back: every message once, every line whole, though three processes write.
+port=$((21000 + $$ % 9000))
+"$build/fl_null" -p "$port" >/dev/null 2>&1 &
+server=$!
+sleep 0.3
+"$build/fl_load" -p "$port" -c 8 -j 3 -r 20000 -n 40000 --reconnect --quiet --truth "$work/truth" >"$work/out" 2>&1 &
+load=$!
+sleep 0.7
+{ kill -9 "$server"; wait "$server"; } 2>/dev/null || :
+"$build/fl_null" -p "$port" >/dev/null &
+server=$!
+if wait "$load"; then ended=well; else ended=badly; fi
+broken=$(grep -vc '^A [0-9]* [0-9]* [0-9]* [0-9]*$' "$work/truth" || :)
+once=$(cut -d ' ' -f 2,3 "$work/truth" | sort -u | wc -l)
+again=$(sed -n 's/.*sent again \([0-9]*\).*/\1/p' "$work/out")
+lost=$(sed -n 's/^connect: .*, lost \([0-9]*\).*/\1/p' "$work/out")
+if [ "$ended" = well ] && [ "$broken" = 0 ] && [ "$once" = 40000 ] && [ "${lost:-0}" -ge 1 ]; then
+    echo "ok - truth log over a restart of the server: $once messages, ${lost} connections lost, ${again:-0} messages sent again"
+else
+    echo "not ok - truth log: ended $ended, $broken broken lines, $once of 40000 messages, ${lost:-no} connections lost"
+    cat "$work/out"
+    failed=$((failed + 1))
+fi
+
 [ "$failed" -eq 0 ] || { echo "$failed failed"; exit 1; }

@@ -133,7 +133,7 @@ read_memory(FlProcessSample *s)
 	if (!read_file(text, sizeof(text), s->pid, "smaps_rollup", &len))
 		return;
 	s->rss = kilobytes(text, "\nRss:");
-	s->private_bytes = kilobytes(text, "\nPrivate_Clean:") + kilobytes(text, "\nPrivate_Dirty:");
+	s->anonymous = kilobytes(text, "\nAnonymous:");
 }
 
 static void

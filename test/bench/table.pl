@@ -76,9 +76,9 @@ sub print_connections
 	for my $process (@{$r->{processes}})
 	{
 		# Shared memory that a process touches for the first time counts in RSS, but is no cost of a connection.
-		$memory[$_] += $process->{private}[$_] for 0 .. 2;
+		$memory[$_] += $process->{anonymous}[$_] for 0 .. 2;
 	}
-	printf "%-13s %-16s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, private memory %+.0f B each, "
+	printf "%-13s %-16s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, memory %+.0f B each, "
 		. "at the end %+.0f B; pings %d, answered %d\n", $scenario, $party, $n, $r->{connect_seconds},
 		$n / $r->{connect_seconds}, short($r->{connack_ms}{p50}), short($r->{connack_ms}{p99}),
 		1e6 * $r->{connect_cpu_seconds} / $n, ($memory[1] - $memory[0]) / $n, ($memory[2] - $memory[0]) / $n,

@@ -26,6 +26,8 @@
 FILE *
 fl_truth_open(const char *name)
 {
+	/* The C library takes a size only together with a buffer. */
+	static char buffer[BUFFER_SIZE];
 	int fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
 
@@ -34,7 +36,7 @@ fl_truth_open(const char *name)
 		perror(name);
 		exit(1);
 	}
-	setvbuf(f, NULL, _IOFBF, BUFFER_SIZE);
+	setvbuf(f, buffer, _IOFBF, BUFFER_SIZE);
 	return f;
 }
 
