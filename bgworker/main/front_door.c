@@ -7,6 +7,9 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
+#include "libpq/pqsignal.h"
 #include "storage/ipc.h"
 
 #include "fleetlog/mqtt.h"
@@ -20,6 +23,8 @@ fl_main_front_door(Datum arg)
 	int index = DatumGetInt32(arg);
 
 	fl_worker_begin(FL_WORKER_FRONT_DOOR, index, true);
+	/* There is no statement to cancel, only connections to lose. */
+	pqsignal(SIGINT, SIG_IGN);
 	fl_mqtt_front_door(index);
 	proc_exit(0);
 }

@@ -453,8 +453,10 @@ on_drained(FlNetConn *net)
 		return;
 	conn->out_paused = false;
 	fl_mqtt_resume(conn);
+	conn->door->current = conn;
 	if (conn->sub != NULL)
 		fl_mqtt_drain_queue(conn);
+	conn->door->current = NULL;
 }
 
 static void

@@ -99,6 +99,34 @@ set_expiry(FlMqttMessage *message)
 }
 
 /*
+ * Every field was checked when the record was read, so encoding cannot fail; if
+ * it does, one message less is better than a feed that stops.
+ */
+static void
+write_publish(FlMqttConn *conn, FlMqttPublish *publish)
+{
+	FlBuf *out = &conn->door->out;
+
+	if (publish->qos > 0)
+		publish->packet_id = take_packet_id(conn);
+	fl_mqtt_encode_publish(out, (FlMqttVersion) conn->version, publish);
+	if (out->failed)
+	{
+		if (publish->qos > 0)
+			conn->sub->inflight_count--;
+		FL_COUNT(FL_C_ERRORS, 1);
+	}
+	else
+	{
+		fl_net_write(&conn->net, out->data, out->len);
+		conn->sub->delivered++;
+		conn->stats_dirty = true;
+		FL_COUNT(FL_C_PUBLISH_OUT, 1);
+	}
+	fl_buf_reset(out);
+}
+
+/*
  * Writes one delivery.  What is larger than the client allows vanishes and
  * takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so does what
  * has expired.
@@ -109,8 +137,6 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 	FlMqttPublish *publish = &message->publish;
 	uint8 published_qos = publish->qos;
 	bool published_retain = publish->retain;
-	FlMqttVersion version = (FlMqttVersion) conn->version;
-	FlBuf *out = &conn->door->out;
 
 	if (!set_expiry(message))
 		return;
@@ -119,21 +145,10 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 	publish->packet_id = 0;
 	publish->props.subscription_ids = ids;
 	publish->props.subscription_id_count = id_count;
-	if (fl_mqtt_publish_size(version, publish) > conn->max_packet)
+	if (fl_mqtt_publish_size((FlMqttVersion) conn->version, publish) > conn->max_packet)
 		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
 	else
-	{
-		if (qos > 0)
-			publish->packet_id = take_packet_id(conn);
-		fl_mqtt_encode_publish(out, version, publish);
-		if (out->failed)
-			elog(ERROR, "fleetlog: could not encode a delivery of %zu bytes", fl_mqtt_publish_size(version, publish));
-		fl_net_write(&conn->net, out->data, out->len);
-		conn->sub->delivered++;
-		conn->stats_dirty = true;
-		FL_COUNT(FL_C_PUBLISH_OUT, 1);
-	}
-	fl_buf_reset(out);
+		write_publish(conn, publish);
 	publish->qos = published_qos;
 	publish->retain = published_retain;
 	publish->props.subscription_ids = NULL;

@@ -105,7 +105,10 @@ apply_revocation(FlMqttConn *conn)
 								 : !fl_auth_still_valid(fl_mqtt_identity(conn));
 	if (!revoked)
 		return;
-	ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn))));
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
+		ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn))));
+	/* Who may no longer log in leaves no last word either. */
+	conn->no_will = true;
 	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "credential revoked");
 }
 

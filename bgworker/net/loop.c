@@ -235,27 +235,37 @@ fl_net_turn(FlNetLoop *loop)
 	fl_timer_advance(&loop->wheel, fl_net_now(loop), fire, loop);
 }
 
+/*
+ * Writes what was queued.  Connections are taken off the list one by one: the
+ * protocol may leave by longjmp, and the others must then still be listed.
+ */
+static void
+flush_dirty(FlNetLoop *loop)
+{
+	dlist_node *last;
+
+	if (dlist_is_empty(&loop->dirty))
+		return;
+	/* Flushing may dirty others (a close publishes a will): those wait a turn. */
+	last = dlist_tail_node(&loop->dirty);
+	while (!dlist_is_empty(&loop->dirty))
+	{
+		dlist_node *node = dlist_pop_head_node(&loop->dirty);
+		FlNetConn *conn = dlist_container(FlNetConn, dirty_node, node);
+
+		conn->flags &= ~FL_NET_DIRTY;
+		/* One that is blocked is flushed when its socket says so. */
+		if (!(conn->flags & FL_NET_BLOCKED))
+			fl_net_conn_flush(conn);
+		if (node == last)
+			break;
+	}
+}
+
 void
 fl_net_flush(FlNetLoop *loop)
 {
-	dlist_head dirty = loop->dirty;
-
-	/* Flushing may dirty others (a close publishes a will): those wait a turn. */
-	if (!dlist_is_empty(&loop->dirty))
-	{
-		dirty.head.next->prev = &dirty.head;
-		dirty.head.prev->next = &dirty.head;
-		dlist_init(&loop->dirty);
-		while (!dlist_is_empty(&dirty))
-		{
-			FlNetConn *conn = dlist_container(FlNetConn, dirty_node, dlist_pop_head_node(&dirty));
-
-			conn->flags &= ~FL_NET_DIRTY;
-			/* One that is blocked is flushed when its socket says so. */
-			if (!(conn->flags & FL_NET_BLOCKED))
-				fl_net_conn_flush(conn);
-		}
-	}
+	flush_dirty(loop);
 	while (!dlist_is_empty(&loop->graveyard))
 	{
 		FlNetConn *conn = dlist_container(FlNetConn, all_node, dlist_pop_head_node(&loop->graveyard));

@@ -121,15 +121,19 @@ cascade(FlTimerWheel *wheel, int level)
 	}
 }
 
+/*
+ * Timers are taken off the slot one by one, never all at once: a callback may
+ * leave by longjmp, and the others must then still be where they were.  None
+ * that is armed meanwhile can land in this slot (its due tick is later).
+ */
 static void
 fire_slot(FlTimerWheel *wheel, FlTimerFire fire, void *arg)
 {
-	FlTimer list;
+	FlTimer *head = &wheel->slots[wheel->now & SLOT_MASK];
 
-	take_slot(wheel, 0, (int) wheel->now & SLOT_MASK, &list);
-	while (list.next != &list)
+	while (head->next != head)
 	{
-		FlTimer *timer = list.next;
+		FlTimer *timer = head->next;
 
 		unlink_timer(wheel, timer);
 		wheel->armed--;
