@@ -17,6 +17,16 @@
 #include "storage/latch.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"				/* no longer part of postgres.h */
+#endif
+
+/* A function that does not return says so before its type since 18, after its arguments until then. */
+#if PG_VERSION_NUM >= 180000
+#define FL_NORETURN					pg_noreturn
+#else
+#define FL_NORETURN					pg_attribute_noreturn()
+#endif
 
 /* Relation files: RelFileNode became RelFileLocator in 16. */
 #if PG_VERSION_NUM >= 160000
@@ -89,13 +99,6 @@ typedef RelFileNode FlRelFile;
 #define FL_INIT_MATERIALIZED_SRF(fcinfo) InitMaterializedSRF((fcinfo), 0)
 #else
 #define FL_INIT_MATERIALIZED_SRF(fcinfo) SetSingleFuncCall((fcinfo), 0)
-#endif
-
-/* Ownership: one function for all objects since 16. */
-#if PG_VERSION_NUM >= 160000
-#define FL_OWNS_TABLE(relid, role)	object_ownercheck(RelationRelationId, (relid), (role))
-#else
-#define FL_OWNS_TABLE(relid, role)	pg_class_ownercheck((relid), (role))
 #endif
 
 /* Insertion timeline. */

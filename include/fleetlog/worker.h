@@ -31,6 +31,7 @@
 
 #include <signal.h>
 
+#include "fleetlog/compat.h"
 #include "fleetlog/shmem.h"
 
 /* The role that connected workers run as (REQUIREMENTS I6). */
@@ -64,7 +65,7 @@ extern void fl_worker_own_resources(void);
 extern void fl_worker_wait(long timeout_ms);
 
 /* Leave because something is missing; the launcher tries again later. */
-extern void fl_worker_exit_dormant(const char *reason, const char *hint) pg_attribute_noreturn();
+FL_NORETURN extern void fl_worker_exit_dormant(const char *reason, const char *hint);
 
 /* Name of a kind, as views and messages show it. */
 extern const char *fl_worker_kind_name(FlWorkerKind kind);

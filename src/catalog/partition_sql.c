@@ -13,6 +13,7 @@
 
 #include "fmgr.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/murmur2.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_partition);

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/topic.h"

@@ -20,6 +20,7 @@
 #include "utils/rls.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/headers.h"
 #include "fleetlog/murmur2.h"
 #include "fleetlog/guest.h"

@@ -120,7 +120,7 @@ extern void fl_wal_register(void);
 /* ---- pages through shared buffers (buffer.c) ------------------------------ */
 
 /* Raise 'data corrupted' with relation, block and what is wrong. */
-extern void fl_report_corrupt(Relation rel, BlockNumber blk, FlResult res, const char *what) pg_attribute_noreturn();
+FL_NORETURN extern void fl_report_corrupt(Relation rel, BlockNumber blk, FlResult res, const char *what);
 
 /* Copy a page into `dst` under a share lock and check its special space. */
 extern void fl_page_copy(Relation rel, BlockNumber blk, BufferAccessStrategy strategy,

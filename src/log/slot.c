@@ -117,7 +117,7 @@ fl_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 
 #if PG_VERSION_NUM >= 170000
 static bool
-slot_is_current_xact_tuple(TupleTableSlot *slot)
+fl_slot_is_current_xact_tuple(TupleTableSlot *slot)
 {
 	FlSlot	   *s = (FlSlot *) slot;
 
@@ -242,7 +242,7 @@ const TupleTableSlotOps fl_slot_ops = {
 	.getsomeattrs = fl_slot_getsomeattrs,
 	.getsysattr = fl_slot_getsysattr,
 #if PG_VERSION_NUM >= 170000
-	.is_current_xact_tuple = slot_is_current_xact_tuple,
+	.is_current_xact_tuple = fl_slot_is_current_xact_tuple,
 #endif
 	.materialize = slot_materialize,
 	.copyslot = slot_copy,

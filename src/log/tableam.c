@@ -30,7 +30,7 @@
 
 PG_FUNCTION_INFO_V1(fl_sql_tableam_handler);
 
-static void refuse(const char *what, const char *hint) pg_attribute_noreturn();
+FL_NORETURN static void refuse(const char *what, const char *hint);
 
 static void
 refuse(const char *what, const char *hint)
