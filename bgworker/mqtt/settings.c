@@ -79,10 +79,9 @@ define_limits(void)
 	DefineCustomIntVariable("fleetlog.max_topic_levels", "Levels that a topic or filter may have.",
 							"More are refused with reason code 0x90 or 0x8F.", &fl_mqtt_max_topic_levels, 16, 1, 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("fleetlog.max_queued_messages",
-							"Messages that may wait in memory for one subscriber.",
-							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.", &fl_mqtt_max_queued_messages,
-							1000, 1, 1000000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.max_queued_messages", "Messages that may wait in memory for one subscriber.",
+							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.",
+							&fl_mqtt_max_queued_messages, 1000, 1, 1000000, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_queued_size", "Bytes that may wait in memory for one subscriber.",
 							"Beyond it QoS 0 is dropped and counted, QoS 1 is read from the log later.",
 							&fl_mqtt_max_queued_kb, 1024, 16, 1048576, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
