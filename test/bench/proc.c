@@ -173,10 +173,26 @@ run_drop(FlProc *p)
 		fl_conn_close(p, &p->conns[i]);
 }
 
+static bool
+a_ping_is_open(const FlProc *p)
+{
+	for (int i = 0; i < p->nconns; i++)
+	{
+		if (p->conns[i].ping_awaited)
+			return true;
+	}
+	return false;
+}
+
 static void
 run_leave(FlProc *p)
 {
+	int64_t deadline = fl_now() + 5 * FL_SECOND;
 	uint8_t bye[2];
+
+	/* Pings and answers can be compared only when the last ones have had their time. */
+	while (a_ping_is_open(p) && fl_now() < deadline)
+		turn(p, fl_now() + 5 * FL_MS);
 
 	fl_mq_bare(bye, FL_MQ_DISCONNECT);
 	for (int i = 0; i < p->nconns; i++)
