@@ -163,7 +163,8 @@ xact_callback(XactEvent event, void *arg)
 {
 	if (n_queued == 0)
 	{
-		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		/* Also when all of it was rolled back to a savepoint and the rest is prepared. */
+		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
 			forget_queue();
 		return;
 	}

@@ -166,8 +166,8 @@ fl_sql_created_ms(TimestampTz created)
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("time of a record must be finite and not before 1970"),
 				 errhint("Pass NULL when there is none.")));
-	/* Exact for negative values too, since the sum is not negative. */
-	return (created + epoch_ms * 1000) / 1000;
+	/* Rounded down, and divided first: the last years of timestamptz have no room for the sum. */
+	return created / 1000 - (created % 1000 < 0) + epoch_ms;
 }
 
 void

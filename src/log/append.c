@@ -260,6 +260,8 @@ write_span(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x)
 		extend_to(rel, w, x->first_block + x->npages);
 	for (uint32 at = FL_SPAN_PAGES; at < x->npages; at += FL_SPAN_PAGES)
 		write_span_part(rel, w, p, x, at, Min(x->npages - at, FL_SPAN_PAGES));
+	if (x->npages > FL_SPAN_PAGES)
+		FL_STOP_POINT("append_between_parts");
 	write_span_part(rel, w, p, x, 0, Min(x->npages, FL_SPAN_PAGES));
 	w->last_block = x->first_block + x->npages - 1;
 	w->last_block_open = false;

@@ -154,6 +154,9 @@ queue_row(RowSink *sink, const FlLogRecord *rec)
 	HeapTuple	tup;
 	ReorderBufferChange *change;
 
+	/* Queueing the row before may have sent out a part of the transaction, which leaves another context. */
+	MemoryContextSwitchTo(sink->mcxt);
+
 	fl_columns_build(rec, sink->shard, 1, FL_NATTS, &sink->scratch, &sink->scratch_cap,
 					 sink->mcxt, values, isnull);
 	tup = heap_form_tuple(row_descriptor(), values, isnull);

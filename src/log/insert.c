@@ -61,21 +61,42 @@ typedef struct Target
  * state them: the owner (restore), a superuser (apply), a member of
  * fleetlog_ingest.
  */
-static void
-check_identity_right(Relation rel)
+static bool
+may_import(Relation rel)
 {
 	Oid			user = GetUserId();
 	Oid			ingest;
 
 	if (superuser_arg(user) || FL_OWNS_TABLE(RelationGetRelid(rel), user))
-		return;
+		return true;
 	ingest = get_role_oid("fleetlog_ingest", true);
-	if (OidIsValid(ingest) && has_privs_of_role(user, ingest))
+	return OidIsValid(ingest) && has_privs_of_role(user, ingest);
+}
+
+static void
+check_identity_right(Relation rel)
+{
+	if (may_import(rel))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("must be a member of fleetlog_ingest to state the sender of a record"),
 			 errhint("Leave tenant, device and fl.* headers out.")));
+}
+
+/*
+ * The append clock never steps back, so one row from the future would move it
+ * for every stream of the server.
+ */
+static void
+check_future(Relation rel, TimestampTz ts)
+{
+	if (ts <= fl_wall_now() || may_import(rel))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must be a member of fleetlog_ingest to state an append time in the future"),
+			 errhint("Leave \"ts\" out; \"created\" takes the record's own time.")));
 }
 
 static void
@@ -86,6 +107,8 @@ check_row(Relation rel, const FlRow *row, const Target *t)
 
 	if (row->claims_identity)
 		check_identity_right(rel);
+	if (row->has_ts)
+		check_future(rel, row->ts);
 	if (len > (Size) t->max_record)
 		ereport(ERROR,
 				(errcode(fl_error_sqlstate(FL_ERR_RECORD_TOO_LARGE)),
@@ -217,12 +240,18 @@ target_done(Target *t)
 		t->shard->writer_valid = false;
 }
 
+/*
+ * Append time of a row.  `batch` holds the rows before it that are not written
+ * yet; those that bring no time share one.
+ */
 static TimestampTz
-row_ts(const Target *t, const FlRow *row, Relation rel)
+row_ts(const Target *t, const FlAppend *batch, const FlRow *row, Relation rel)
 {
+	bool		first = batch->nrecords == 0;
+
 	if (!row->has_ts)
-		return Max(fl_clock_now(), t->w->last_ts);
-	if (row->ts < t->w->last_ts)
+		return first ? Max(fl_clock_now(), t->w->last_ts) : batch->ts;
+	if (row->ts < (first ? t->w->last_ts : batch->ts))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("append time of offset " INT64_FORMAT " of segment \"%s\" goes back",
@@ -404,7 +433,7 @@ insert_run(Relation rel, TupleTableSlot **slots, int first, int nslots, CommandI
 	fl_xact_note_write(t.shard);
 	if (nslots - first == 1)
 	{
-		TimestampTz ts = row_ts(&t, &row, rel);
+		TimestampTz ts = row_ts(&t, &a, &row, rel);
 
 		if (fl_write_grow(rel, t.w, &row, cid, ts, &slots[first]->tts_tid))
 		{
@@ -426,7 +455,7 @@ insert_run(Relation rel, TupleTableSlot **slots, int first, int nslots, CommandI
 				break;			/* looked at as a run of its own */
 			check_row(rel, &row, &t);
 		}
-		ts = row_ts(&t, &row, rel);
+		ts = row_ts(&t, &a, &row, rel);
 		if (a.nrecords > 0 &&
 			(ts != a.ts || fl_batch_builder_bytes(&b) > ROW_BATCH_BYTES))
 		{

@@ -33,6 +33,7 @@
 static bool hold_timeout_registered = false;
 static TimeoutId hold_timeout_id;
 static volatile sig_atomic_t hold_timeout_fired = false;
+static volatile int idle_timeout_saved = 0;
 
 /*
  * In a signal handler.  The server has no place for an extension's own
@@ -43,6 +44,7 @@ static void
 hold_timeout_handler(void)
 {
 	hold_timeout_fired = true;
+	idle_timeout_saved = IdleInTransactionSessionTimeout;
 	if (IdleInTransactionSessionTimeout <= 0)
 		IdleInTransactionSessionTimeout = 1;
 	IdleInTransactionSessionTimeoutPending = true;
@@ -66,19 +68,25 @@ arm_hold_timeout(void)
 
 /* The transaction is over: nothing is held any more. */
 void
-fl_shard_lock_at_end(void)
+fl_shard_lock_at_end(bool is_commit)
 {
 	if (hold_timeout_registered && get_timeout_active(hold_timeout_id))
 		disable_timeout(hold_timeout_id, false);
-	if (hold_timeout_fired)
+	if (!hold_timeout_fired)
+		return;
+	hold_timeout_fired = false;
+	if (is_commit)
 	{
-		hold_timeout_fired = false;
+		/* It ended by itself before the session noticed: let the session live. */
+		IdleInTransactionSessionTimeoutPending = false;
+		IdleInTransactionSessionTimeout = idle_timeout_saved;
+	}
+	else
 		ereport(LOG,
 				(errcode(ERRCODE_IDLE_IN_TRANSACTION_SESSION_TIMEOUT),
 				 errmsg("session ended because its transaction held a stream's shard for more than %d ms",
 						fl_shard_hold_timeout_ms),
 				 errhint("Commit soon after fleetlog.append(), use fleetlog.publish(), which takes the shard at commit, or raise fleetlog.shard_hold_timeout.")));
-	}
 }
 
 static void
@@ -124,11 +132,11 @@ bool
 fl_shard_lock(FlShard *shard, FlLockWait wait)
 {
 	LOCKTAG		tag;
+	FlShardKey	key = shard->key;
 
 	if (fl_xact_holds(shard))
 		return true;
-	SET_LOCKTAG_OBJECT(tag, shard->key.database, RelationRelationId, shard->key.stream,
-					   (uint16) shard->key.shard);
+	SET_LOCKTAG_OBJECT(tag, key.database, RelationRelationId, key.stream, (uint16) key.shard);
 	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		pg_atomic_fetch_add_u64(&shard->n_lock_waits, 1);
@@ -136,6 +144,11 @@ fl_shard_lock(FlShard *shard, FlLockWait wait)
 			return false;
 		wait_for_lock(&tag, shard);
 	}
+	/* Dropped while we waited: the entry may be another shard's by now. */
+	if (memcmp(&shard->key, &key, sizeof(key)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the stream has been dropped")));
 	fl_xact_note_lock(shard);
 	arm_hold_timeout();
 	return true;

@@ -349,7 +349,12 @@ fl_writer_prepare(FlShard *shard)
 	if (!shard->writer_valid)
 		recover_writer(shard);
 	if (OidIsValid(shard->leaf) && shard->next_offset >= shard->leaf_upper)
+	{
+		/* It may fail between (a lock, a cancel): then the next one starts over. */
+		shard->writer_valid = false;
 		enter_leaf(shard);
+		shard->writer_valid = true;
+	}
 }
 
 /* A state for importing into one leaf, without the shard's own. */
@@ -382,7 +387,9 @@ fl_writer_open_leaf(FlShard *shard)
 		if (!OidIsValid(shard->leaf))
 		{
 			fl_segment_extend(shard->key.stream, shard->key.shard, shard->next_offset);
+			shard->writer_valid = false;
 			enter_leaf(shard);
+			shard->writer_valid = true;
 			if (!OidIsValid(shard->leaf))
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -11,6 +11,11 @@
  * writer may go on there; after that nobody does (append starts a new page),
  * so an idle stream holds nothing back.
  *
+ * A large batch is written from behind: its CONT pages come before its FIRST
+ * page.  So the mark comes to rest only behind pages with a transaction that was
+ * over before the walk began.  Whoever wrote that page came after, or is, the
+ * writer of every block below it; none of them can still get its first page.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -40,6 +45,7 @@ typedef struct FreezeState
 	TransactionId horizon;		/* older ones are over for every snapshot */
 	TransactionId newest;		/* newest xid that got frozen */
 	BlockNumber upto;			/* new mark */
+	bool		page_settles;	/* the page has a batch older than the horizon */
 	bool		want_oldest;	/* VACUUM: it moves relfrozenxid */
 	TransactionId oldest_left;	/* then: oldest xid beyond the mark; Invalid: none */
 } FreezeState;
@@ -64,6 +70,7 @@ freeze_batch(FreezeState *st, BlockNumber blk, uint16 at, const FlBatchHead *hea
 		case FL_XMIN_IN_PROGRESS:
 			return false;
 	}
+	st->page_settles = true;
 	if (!TransactionIdIsValid(st->newest) || TransactionIdFollows(head->xmin, st->newest))
 		st->newest = head->xmin;
 	return true;
@@ -122,8 +129,9 @@ find_oldest_left(FreezeState *st, BlockNumber from, BlockNumber nblocks)
 			fl_head_decode(page + FL_PAGE_HEADER_SIZE, info.lower - FL_PAGE_HEADER_SIZE,
 						   true, &head) == FL_OK)
 		{
-			if (!TransactionIdIsValid(st->oldest_left) ||
-				TransactionIdPrecedes(head.xmin, st->oldest_left))
+			if (!(head.flags & FL_BATCH_DEAD) &&
+				(!TransactionIdIsValid(st->oldest_left) ||
+				 TransactionIdPrecedes(head.xmin, st->oldest_left)))
 				st->oldest_left = head.xmin;
 			continue;
 		}
@@ -170,11 +178,12 @@ freeze_segment(FreezeState *st, FlMeta *meta, bool with_last)
 		fl_page_copy(st->rel, blk, st->strategy, page, &info);
 		if (info.kind == FL_PAGE_FIRST)
 			n = info.npages;
+		st->page_settles = false;
 		if (blk + n > last || !freeze_page(st, blk, page, &info))
 			break;
 		blk += n;
-		/* Zero pages at the end are where the next append goes. */
-		if (info.kind != FL_PAGE_NEW)
+		/* Not behind zero pages, CONT pages or dead batches alone: see above. */
+		if (st->page_settles)
 			st->upto = blk;
 	}
 	if (st->want_oldest && st->upto < nblocks)

@@ -28,6 +28,7 @@
 #include "replication/syncrep.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 
 #include "fleetlog/log_tail.h"
 #include "fleetlog/settings.h"
@@ -38,7 +39,7 @@
 typedef struct Held
 {
 	FlShard    *shard;
-	FlShardKey	key;
+	FlShardKey	key;			/* whose entry it was when the lock was taken */
 	SubTransactionId subid;		/* that took the lock, or its committed parent */
 	bool		written;
 	int64		tail;			/* at commit */
@@ -106,9 +107,39 @@ fl_xact_written(void)
 
 /* ---- top-level transaction ------------------------------------------------- */
 
+/*
+ * The entry is still the one that was written to.  It is not when the stream
+ * has been dropped: by this transaction, or by another one after our locks had
+ * gone.  The memory may serve another shard by then.
+ */
+static bool
+same_entry(const Held *h)
+{
+	return memcmp(&h->shard->key, &h->key, sizeof(FlShardKey)) == 0;
+}
+
+/*
+ * A stream that this transaction dropped after writing to it has no tail to
+ * tell.  Should the commit still fail, its files are looked at again.
+ */
+static void
+forget_dropped(void)
+{
+	for (int i = 0; i < n_held; i++)
+		if (held[i].written &&
+			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(held[i].key.stream)))
+		{
+			held[i].shard->writer_valid = false;
+			held[i].written = false;
+		}
+}
+
 static void
 pre_commit(void)
 {
+	if (fl_xact_written() == 0)
+		return;
+	forget_dropped();
 	if (fl_xact_written() == 0)
 		return;
 	for (int i = 0; i < n_held; i++)
@@ -170,7 +201,7 @@ static void
 at_commit(void)
 {
 	for (int i = 0; i < n_held; i++)
-		if (held[i].written)
+		if (held[i].written && same_entry(&held[i]))
 		{
 			fl_shard_publish(held[i].shard, held[i].tail, XactLastCommitEnd);
 			wrote = true;
@@ -189,7 +220,7 @@ at_abort(void)
 	stop_committing();
 	wrote = false;
 	n_held = 0;
-	fl_shard_lock_at_end();
+	fl_shard_lock_at_end(false);
 }
 
 static void
@@ -202,7 +233,7 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			at_commit();
-			fl_shard_lock_at_end();
+			fl_shard_lock_at_end(true);
 			break;
 		case XACT_EVENT_ABORT:
 			at_abort();
@@ -333,9 +364,18 @@ fl_read_barrier(void)
 	if (!fl_read_barrier_on || fl_shared == NULL || RecoveryInProgress())
 		return;
 	pg_memory_barrier();
-	lsn = pg_atomic_read_u64(&fl_shared->max_commit_lsn);
+
+	/*
+	 * The counter first: a writer that has left its window has registered
+	 * before, so the position read afterwards has it.
+	 */
 	if (pg_atomic_read_u32(&fl_shared->committing) > (committing ? 1 : 0))
 		lsn = insert_end();
+	else
+	{
+		pg_read_barrier();
+		lsn = pg_atomic_read_u64(&fl_shared->max_commit_lsn);
+	}
 	if (XLogNeedsFlush(lsn))
 		XLogFlush(lsn);
 }

@@ -20,6 +20,7 @@ extern void fl_xact_note_write(FlShard *shard);
 /* Number of shards written so far. */
 extern int	fl_xact_written(void);
 
-extern void fl_shard_lock_at_end(void);
+/* The transaction is over; disarms the timeout on holding shards. */
+extern void fl_shard_lock_at_end(bool is_commit);
 
 #endif							/* FLEETLOG_LOG_XACT_H */
