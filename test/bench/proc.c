@@ -264,7 +264,7 @@ static void
 run_publish(FlProc *p)
 {
 	const FlOptions *o = p->o;
-	int64_t now = fl_now(), progress = p->begin, next_check = p->begin;
+	int64_t now = fl_now(), progress = p->begin, next_check = 0;
 	uint64_t acked = 0;
 	double cpu = cpu_seconds();
 
