@@ -75,9 +75,11 @@ SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
 SELECT count(*), sum(length(payload)) = (SELECT sum(length(payload)) FROM fleetlog.read('lr', 0, 0, 100000)) + (SELECT sum(length(payload)) FROM fleetlog.read('lr', 1, 0, 100000))
     + (SELECT sum(length(payload)) FROM fleetlog.read('lr', 2, 0, 100000)) AS same FROM lr;
-SET force_parallel_mode = on;
+-- The setting that wants a parallel plan for its own sake has another name since server 16.
+SELECT CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END AS forced \gset
+SET :forced = on;
 SELECT count(*), count(DISTINCT (shard, log_offset)) FROM lr;
-RESET force_parallel_mode;
+RESET :forced;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
