@@ -148,7 +148,14 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 	if (fl_mqtt_publish_size((FlMqttVersion) conn->version, publish) > conn->max_packet)
 		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
 	else
+	{
 		write_publish(conn, publish);
+		if (message->mount != NULL)
+		{
+			pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
+			pg_atomic_fetch_add_u64(&message->mount->bytes_out, publish->payload.len);
+		}
+	}
 	publish->qos = published_qos;
 	publish->retain = published_retain;
 	publish->props.subscription_ids = NULL;

@@ -139,10 +139,13 @@ void
 fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message)
 {
 	FlMqttProps *props = &message->publish.props;
+	const FlMount *mount = fl_mount_match((const char *) topic.data, topic.len);
 	HeaderCursor at;
 	RecordHeader h;
 
 	memset(message, 0, offsetof(FlMqttMessage, publish));
+	if (mount != NULL)
+		message->mount = fl_mount_stat(mount);
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;
 	message->publish.retain = false;

@@ -30,6 +30,7 @@
 #include "fleetlog/headers.h"
 #include "fleetlog/ingest.h"
 #include "fleetlog/log.h"
+#include "fleetlog/mount_stat.h"
 #include "fleetlog/mqtt_packet.h"
 #include "fleetlog/net.h"
 #include "fleetlog/settings.h"
@@ -234,6 +235,7 @@ struct FlMqttMessage
 	int refs;              /* 0: transient */
 	Size size;             /* memory of a shared one */
 	TimestampTz expires;   /* 0 = never */
+	FlMountStat *mount;    /* counters of its mount; NULL: none */
 	FlMqttPublish publish; /* qos is that of the publisher */
 	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;

@@ -153,25 +153,16 @@ expand(const FlTemplate *template, const FlMqttPublish *publish, const FlIdentit
 	return out;
 }
 
-/*
- * Where a publish goes: mount, stream, keys, headers, and into the batch of its
- * shard.  No transaction is needed.  *why may be set to a text for the log.
- */
-FlError
-fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
-			  const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why)
+/* Keys, headers, and into the batch of its shard. */
+static FlError
+add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity, const char *client_id,
+			  Size client_id_len, const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id)
 {
-	const FlMount *mount;
 	const FlStreamInfo *stream;
 	FlIngestRecord rec = {0};
 	FlMqttBytes key;
 	FlMqttBytes shard_key;
 
-	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data, publish->topic.len, why))
-		return FL_ERR_NOT_AUTHORISED;
-	mount = fl_mount_match((const char *) publish->topic.data, publish->topic.len);
-	if (mount == NULL)
-		return FL_ERR_NO_MOUNT;
 	stream = fl_stream_lookup(mount->stream);
 	if (stream == NULL)
 		return FL_ERR_NO_STREAM;
@@ -209,6 +200,43 @@ fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_i
 	rec.conn_id = conn_id;
 	rec.cookie = publish->packet_id;
 	return fl_ingest_add(door->ingest, &rec);
+}
+
+static void
+count_at_mount(const FlMount *mount, const FlMqttPublish *publish, FlError err)
+{
+	FlMountStat *stat = err == FL_ERR_SHARD_BUSY ? NULL : fl_mount_stat(mount);
+
+	if (stat == NULL)
+		return;
+	if (err != FL_ERR_NONE)
+	{
+		pg_atomic_fetch_add_u64(&stat->refused, 1);
+		return;
+	}
+	pg_atomic_fetch_add_u64(&stat->messages_in, 1);
+	pg_atomic_fetch_add_u64(&stat->bytes_in, publish->payload.len);
+}
+
+/*
+ * Where a publish goes: its mount, and through it into a stream.  No
+ * transaction is needed.  *why may be set to a text for the log.
+ */
+FlError
+fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
+			  const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why)
+{
+	const FlMount *mount;
+	FlError err;
+
+	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data, publish->topic.len, why))
+		return FL_ERR_NOT_AUTHORISED;
+	mount = fl_mount_match((const char *) publish->topic.data, publish->topic.len);
+	if (mount == NULL)
+		return FL_ERR_NO_MOUNT;
+	err = add_to_stream(door, mount, identity, client_id, client_id_len, publish, version, conn_id);
+	count_at_mount(mount, publish, err);
+	return err;
 }
 
 /* ---- the packet ---- */

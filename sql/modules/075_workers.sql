@@ -57,9 +57,15 @@ CREATE FUNCTION fleetlog._stat_server(
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_server' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1;
 COMMENT ON FUNCTION fleetlog._stat_server() IS 'internal: row of fleetlog.stat_server';
 
-REVOKE ALL ON FUNCTION fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
+CREATE FUNCTION fleetlog._stat_mount(
+		OUT prefix text, OUT messages_in bigint, OUT bytes_in bigint, OUT refused bigint, OUT messages_out bigint, OUT bytes_out bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_mount' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16;
+COMMENT ON FUNCTION fleetlog._stat_mount() IS 'internal: counters of fleetlog.stat_mount';
+
+REVOKE ALL ON FUNCTION fleetlog._stat_mount(), fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
 	fleetlog._stat_server() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
+GRANT EXECUTE ON FUNCTION fleetlog._stat_mount(), fleetlog._stat_worker(), fleetlog._stat_listener(), fleetlog._stat_connection(), fleetlog._stat_shard(),
 	fleetlog._stat_server() TO fleetlog_admin, pg_monitor;
 
 CREATE VIEW fleetlog.stat_worker AS SELECT * FROM fleetlog._stat_worker();
@@ -89,7 +95,14 @@ CREATE VIEW fleetlog.stat_stream AS
 	JOIN fleetlog.stream_config c ON c.stream = s.stream::pg_catalog.regclass;
 COMMENT ON VIEW fleetlog.stat_stream IS 'shards that were used since server start: how far they are durable, what they wait for, what was written';
 
-GRANT SELECT ON fleetlog.stat_worker, fleetlog.stat_listener, fleetlog.stat_connection, fleetlog.stat_server, fleetlog.stat_stream
+CREATE VIEW fleetlog.stat_mount AS
+	SELECT m.prefix, m.stream, coalesce(s.messages_in, 0) AS messages_in, coalesce(s.bytes_in, 0) AS bytes_in, coalesce(s.refused, 0) AS refused,
+		   coalesce(s.messages_out, 0) AS messages_out, coalesce(s.bytes_out, 0) AS bytes_out
+	FROM fleetlog.mount_config m
+	LEFT JOIN fleetlog._stat_mount() s USING (prefix);
+COMMENT ON VIEW fleetlog.stat_mount IS 'mounts: messages and payload bytes that front doors took in, refused and delivered since server start';
+
+GRANT SELECT ON fleetlog.stat_mount, fleetlog.stat_worker, fleetlog.stat_listener, fleetlog.stat_connection, fleetlog.stat_server, fleetlog.stat_stream
 	TO fleetlog_admin, pg_monitor;
 
 -- Workers that found no extension look again when this transaction commits.

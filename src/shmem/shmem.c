@@ -74,6 +74,7 @@ fl_shmem_request(void)
 	size = add_size(size, rings_size());
 	size = add_size(size, fl_shard_map_size());
 	size = add_size(size, fl_registry_size());
+	size = add_size(size, fl_mount_stats_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
@@ -151,6 +152,7 @@ fl_shmem_startup(void)
 	rings = ShmemInitStruct("fleetlog rings", rings_size(), &found);
 	fl_shard_map_init();
 	fl_registry_init();
+	fl_mount_stats_init();
 	fl_auth_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -106,6 +106,8 @@ extern Size fl_shard_map_size(void);
 extern void fl_shard_map_init(void);
 extern Size fl_registry_size(void);
 extern void fl_registry_init(void);
+extern Size fl_mount_stats_size(void);
+extern void fl_mount_stats_init(void);
 
 /* The commit-time half of the flusher's work: put a shard on the list. */
 extern void fl_dirty_add(FlShardEntry *entry);

@@ -10,7 +10,7 @@ SELECT is(missing, '{}'::text[], 'functions of API.md that this version has')
         'revoke_device', 'revoke_credential', 'allow', 'disallow', 'can', 'quickstart', 'pause', 'resume']) n
         WHERE NOT EXISTS (SELECT 1 FROM pg_proc WHERE pronamespace = 'fleetlog'::regnamespace AND proname = n)) AS missing) x;
 SELECT is(missing, '{}'::text[], 'views of what exists')
-    FROM (SELECT array(SELECT n FROM unnest(ARRAY['stream', 'stream_shard', 'mount', 'tenant', 'device', 'stat_worker', 'stat_listener', 'stat_connection', 'stat_stream']) n
+    FROM (SELECT array(SELECT n FROM unnest(ARRAY['stream', 'stream_shard', 'mount', 'tenant', 'device', 'stat_worker', 'stat_listener', 'stat_connection', 'stat_stream', 'stat_mount']) n
         WHERE to_regclass('fleetlog.' || n) IS NULL) AS missing) x;
 SELECT is(array(SELECT oprname::text FROM pg_operator WHERE oprnamespace = 'fleetlog'::regnamespace AND oprname = '~>'), ARRAY['~>'], 'operator ~>');
 
