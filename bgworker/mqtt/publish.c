@@ -227,10 +227,14 @@ fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_i
 			  const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why)
 {
 	const FlMount *mount;
+	const char *rule;
 	FlError err;
 
-	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data, publish->topic.len, why))
+	if (!fl_acl_check(identity, FL_ACTION_PUBLISH, (const char *) publish->topic.data, publish->topic.len, &rule))
+	{
+		*why = rule;
 		return FL_ERR_NOT_AUTHORISED;
+	}
 	mount = fl_mount_match((const char *) publish->topic.data, publish->topic.len);
 	if (mount == NULL)
 		return FL_ERR_NO_MOUNT;

@@ -18,7 +18,7 @@
 	X(FL_ERR_TRIM_REFUSED,		"LF102", 0x83,  44, "the tail is not where the caller expects it") \
 	X(FL_ERR_APPEND_ONLY,		"LF103", 0x83,  42, "stream is append-only") \
 	X(FL_ERR_NOT_NEXT,			"LF104", 0x83,  42, "offset is not the next one") \
-	X(FL_ERR_RECORD_TOO_LARGE,	"LF105", 0x95,  10, "record is too large") \
+	X(FL_ERR_RECORD_TOO_LARGE,	"LF105", 0x97,  10, "record is too large") \
 	X(FL_ERR_SHARD_BUSY,		"LF106", 0x89,   7, "shard is busy") \
 	X(FL_ERR_STALE_PRODUCER,	"LF107", 0x83,  45, "stale producer epoch or sequence") \
 	X(FL_ERR_HELD,				"LF108", 0x83,  44, "records are held") \

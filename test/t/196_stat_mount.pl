@@ -13,9 +13,9 @@ my $in = "SELECT messages_in, bytes_in, refused, messages_out, bytes_out FROM fl
 is($s->sql(sprintf($in, 'acme/d1/small/')), '0|0|0|0|0', 'a mount that nobody used');
 my $device = $s->device('d1');
 my $listener = $s->device('d1', client_id => 'listener');
-$listener->subscribe('acme/d1/#', 1);
+is_deeply([ $listener->subscribe([ [ 'acme/d1/#', 1 ] ]) ], [ 1 ], 'a listener');
 is($device->publish_acked('acme/d1/small/a', 'x' x 100), 0, 'accepted');
-is($device->publish_acked('acme/d1/small/a', 'x' x 700), 0x95, 'refused: larger than the stream takes');
+is($device->publish_acked('acme/d1/small/a', 'x' x 700), 0x97, 'refused: larger than the stream takes, and the connection stays');
 is($device->publish_acked('acme/d1/b', 'y' x 10), 0, 'through the other mount');
 $s->wait_for("SELECT sum(messages_out) = 2 FROM fleetlog.stat_mount");
 is($s->sql(sprintf($in, 'acme/d1/small/')), '1|100|1|1|100', 'counted at the longest prefix');
