@@ -20,6 +20,12 @@
  * are written.  What is only bad luck (a lock that was not to be had, a cancel) is
  * left aside and tried again.
  *
+ * Batches of a shard are written in the order of their arrival, whatever happens
+ * in between: what is left aside keeps its number, and nothing of a shard is
+ * written while something older of it waits.  What is left aside takes at most
+ * half of a turn, and of a held shard one batch that finds out, so that other
+ * shards go on however much waits.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -54,7 +60,7 @@ typedef struct BatchItem
 {
 	const FlIngestEntry *entry; /* in the ring, or a copy when it was left aside */
 	int			door;
-	int			order;			/* arrival, for a stable sort */
+	uint64		arrival;		/* number, over all turns */
 	bool		aside;			/* entry is a copy of ours */
 	FlError		err;
 	int64		base;
@@ -66,6 +72,8 @@ typedef struct Aside
 {
 	dlist_node	node;
 	int			door;
+	uint64		arrival;
+	bool		held;			/* its shard was held when last tried */
 	FlIngestEntry *entry;
 } Aside;
 
@@ -77,8 +85,9 @@ typedef struct LateAnswer
 	FlIngestResult result;
 } LateAnswer;
 
-static dlist_head aside = DLIST_STATIC_INIT(aside);
+static dlist_head aside = DLIST_STATIC_INIT(aside); /* by arrival */
 static int	n_aside = 0;
+static uint64 arrivals = 0;
 static dlist_head late = DLIST_STATIC_INIT(late);
 static uint64 cursor[FL_MAX_FRONT_DOORS];
 static MemoryContext turn_mcxt;
@@ -92,29 +101,58 @@ static bool touched[FL_MAX_FRONT_DOORS];
 /* ---- gathering ----------------------------------------------------------------- */
 
 static void
-add_item(const FlIngestEntry *entry, int door, bool is_aside)
+add_item(const FlIngestEntry *entry, int door, uint64 arrival, bool is_aside)
 {
 	items[n_items] = (BatchItem) {
-		.entry = entry,.door = door,.order = n_items,.aside = is_aside,.base = -1
+		.entry = entry,.door = door,.arrival = arrival,.aside = is_aside,.base = -1
 	};
 	n_items++;
 	n_bytes += entry->total_len;
 }
 
-/* What was left aside comes first: records of a shard keep their order. */
+static bool
+same_shard(const FlIngestEntry *a, const FlIngestEntry *b)
+{
+	return a->stream == b->stream && a->shard == b->shard;
+}
+
+/* Something of this entry's shard is in the turn already. */
+static bool
+shard_is_gathered(const FlIngestEntry *entry)
+{
+	for (int i = 0; i < n_items; i++)
+		if (same_shard(items[i].entry, entry))
+			return true;
+	return false;
+}
+
+/* Oldest first, half a turn at most; of a held shard one, which finds out. */
+static void
+gather_aside(void)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &aside)
+	{
+		Aside	   *a = dlist_container(Aside, node, it.cur);
+
+		if (n_items >= TURN_ITEMS / 2 || n_bytes >= TURN_BYTES / 2)
+			break;
+		if (a->held && shard_is_gathered(a->entry))
+			continue;
+		add_item(a->entry, a->door, a->arrival, true);
+		dlist_delete(it.cur);
+		pfree(a);
+		n_aside--;
+	}
+}
+
 static void
 gather(void)
 {
 	n_items = 0;
 	n_bytes = 0;
-	while (!dlist_is_empty(&aside) && n_items < TURN_ITEMS && n_bytes < TURN_BYTES)
-	{
-		Aside	   *a = dlist_container(Aside, node, dlist_pop_head_node(&aside));
-
-		add_item(a->entry, a->door, true);
-		pfree(a);
-		n_aside--;
-	}
+	gather_aside();
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
 	{
 		const FlIngestEntry *e;
@@ -123,7 +161,7 @@ gather(void)
 		while (n_items < TURN_ITEMS && n_bytes < TURN_BYTES &&
 			   (e = fl_ring_next(door, &cursor[door])) != NULL)
 		{
-			add_item(e, door, false);
+			add_item(e, door, ++arrivals, false);
 			touched[door] = true;
 		}
 	}
@@ -183,8 +221,12 @@ static void
 leave_aside(BatchItem *item)
 {
 	Aside	   *a = MemoryContextAlloc(keep_mcxt, sizeof(Aside));
+	dlist_node *before = NULL;
+	dlist_iter	it;
 
 	a->door = item->door;
+	a->arrival = item->arrival;
+	a->held = item->err == FL_ERR_SHARD_BUSY;
 	if (item->aside)
 		a->entry = (FlIngestEntry *) item->entry;
 	else
@@ -192,7 +234,18 @@ leave_aside(BatchItem *item)
 		a->entry = MemoryContextAllocHuge(keep_mcxt, item->entry->total_len);
 		memcpy(a->entry, item->entry, item->entry->total_len);
 	}
-	dlist_push_tail(&aside, &a->node);
+	dlist_reverse_foreach(it, &aside)
+	{
+		if (dlist_container(Aside, node, it.cur)->arrival < a->arrival)
+		{
+			before = it.cur;
+			break;
+		}
+	}
+	if (before)
+		dlist_insert_after(before, &a->node);
+	else
+		dlist_push_head(&aside, &a->node);
 	n_aside++;
 	item->answered = true;		/* not now */
 	item->aside = false;		/* the copy has another owner */
@@ -210,13 +263,40 @@ item_cmp(const void *x, const void *y)
 		return a->entry->stream < b->entry->stream ? -1 : 1;
 	if (a->entry->shard != b->entry->shard)
 		return a->entry->shard < b->entry->shard ? -1 : 1;
-	return a->order - b->order;
+	return a->arrival < b->arrival ? -1 : a->arrival > b->arrival;
 }
 
+/* Something older of the item's shard waits aside. */
 static bool
-same_shard(const BatchItem *a, const BatchItem *b)
+older_waits(const BatchItem *item)
 {
-	return a->entry->stream == b->entry->stream && a->entry->shard == b->entry->shard;
+	dlist_iter	it;
+
+	dlist_foreach(it, &aside)
+	{
+		const Aside *a = dlist_container(Aside, node, it.cur);
+
+		if (a->arrival > item->arrival)
+			return false;
+		if (same_shard(a->entry, item->entry))
+			return true;
+	}
+	return false;
+}
+
+/* The shard of a written batch is free: the rest of it may come at once. */
+static void
+note_free(const FlIngestEntry *entry)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &aside)
+	{
+		Aside	   *a = dlist_container(Aside, node, it.cur);
+
+		if (same_shard(a->entry, entry))
+			a->held = false;
+	}
 }
 
 static FlError
@@ -261,11 +341,16 @@ write_items(int first, int last)
 		bool		locked = false;
 		int			end = i;
 
-		for (; end < last && same_shard(&items[end], &items[i]); end++)
+		for (; end < last && same_shard(items[end].entry, e); end++)
 		{
 			items[end].err = check_target(items[end].entry, info);
 			if (items[end].err != FL_ERR_NONE)
 				continue;
+			if (older_waits(&items[end]))
+			{
+				items[end].err = FL_ERR_SHARD_BUSY;
+				continue;
+			}
 			if (shard == NULL)
 			{
 				shard = fl_shard_open(e->stream, e->shard,
@@ -334,14 +419,21 @@ run_items(int first, int last)
 			if (items[i].err == FL_ERR_SHARD_BUSY)
 				leave_aside(&items[i]);
 			else
+			{
+				if (items[i].aside)
+					note_free(items[i].entry);
 				answer(&items[i]);
+			}
 		}
 		return;
 	}
 	if (is_bad_luck(sqlstate))
 	{
 		for (int i = first; i < last; i++)
+		{
+			items[i].err = FL_ERR_NONE;
 			leave_aside(&items[i]);
+		}
 		return;
 	}
 	if (last - first == 1)

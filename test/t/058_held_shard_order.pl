@@ -1,0 +1,68 @@
+# O4, L3: more waits for a held shard than fits one turn of the appender.  Other shards go on all the while, and when the
+# shard is free every device's records come in the order in which it sent them.
+use strict;
+use warnings;
+use Test::More;
+use Time::HiRes qw(time);
+use FleetlogTest;
+
+my $devices = 12;
+my $each = 4;
+my $s = FleetlogTest->new('order', conf => <<'CONF');
+fleetlog.workers = 4
+fleetlog.shard_hold_timeout = 0
+fleetlog.ingest_memory = '512MB'
+fleetlog.ingest_ring = '16MB'
+CONF
+$s->sql(<<SQL);
+SELECT fleetlog.create_stream('held', compression => 'none'), fleetlog.create_stream('telemetry');
+SELECT fleetlog.create_tenant('acme', 'acme/');
+SELECT fleetlog.mount('acme/', 'held'), fleetlog.mount('acme/other/', 'telemetry');
+SELECT fleetlog.create_device('d' || n, 'acme', password => 'pw-d' || n) FROM generate_series(1, $devices) n;
+SELECT fleetlog.create_device('other', 'acme', password => 'pw-other');
+SQL
+my @devices = map { $s->device("d$_") } 1 .. $devices;
+my $other = $s->device('other');
+my $session = $s->session;
+$session->query("BEGIN; SELECT fleetlog.append('held', 'k', 'holds the shard')");
+
+for my $n (1 .. $each)
+{
+    for my $d (1 .. $devices)
+    {
+        $devices[ $d - 1 ]->publish("acme/d$d/t", sprintf('%03d', $n) . 'x' x 900_000, qos => 1);
+    }
+}
+$s->wait_for("SELECT count(*) > 0 FROM fleetlog.stat_worker WHERE kind = 'appender' AND state ~ 'running: (\\d\\d) batches wait'", 't', 'ten batches or more to be left aside');
+my $slowest = 0;
+for my $n (1 .. 20)
+{
+    my $begin = time;
+    is($other->publish_acked('acme/other/t', "during $n"), 0, "another shard takes message $n");
+    my $took = time - $begin;
+    $slowest = $took if $took > $slowest;
+}
+cmp_ok($slowest, '<', 2, 'none waited long');
+my $waiting = $s->sql("SELECT substring(state FROM '\\d+') FROM fleetlog.stat_worker WHERE kind = 'appender'");
+cmp_ok($waiting, '>=', 10, 'while ten or more batches waited');
+$session->query('COMMIT');
+is($session->error, '', 'the shard is free again');
+for my $d (1 .. $devices)
+{
+    my $acks = 0;
+    while ($acks < $each)
+    {
+        my $ack = $devices[ $d - 1 ]->expect('PUBACK', 60) or last;
+        $acks++;
+    }
+    is($acks, $each, "device $d has all its acknowledgements");
+}
+is($s->sql(<<'SQL'), '', 'every device\'s records are in the order of sending');
+SELECT device, order_seen FROM (SELECT device, string_agg(substr(fleetlog.text(payload), 1, 3), ' ' ORDER BY log_offset) AS order_seen,
+       string_agg(substr(fleetlog.text(payload), 1, 3), ' ' ORDER BY substr(fleetlog.text(payload), 1, 3)) AS order_sent FROM held WHERE device IS NOT NULL GROUP BY device) o
+ WHERE order_seen <> order_sent
+SQL
+is($s->density_faults('held'), '', 'dense');
+is($s->crashes, '', 'no crash');
+$session->quit;
+done_testing();
