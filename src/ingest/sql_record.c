@@ -53,6 +53,15 @@ fl_sql_is_ingest(void)
 	return OidIsValid(ingest) && has_privs_of_role(GetUserId(), ingest);
 }
 
+/* An importer by membership: a superuser may import, but is an application otherwise. */
+static bool
+is_importer(void)
+{
+	Oid			ingest = get_role_oid("fleetlog_ingest", true);
+
+	return OidIsValid(ingest) && is_member_of_role_nosuper(GetUserId(), ingest);
+}
+
 /* The headers that stand for MQTT 5 properties (API, "Reserved record headers"). */
 static int
 property_number(const FlHeader *h)
@@ -145,7 +154,7 @@ fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant, const char
 		classify(given, ingest, ours);
 		copy_given(&b, given, ours, true);
 	}
-	if (!ingest)
+	if (tenant == NULL && device == NULL && !is_importer())
 		add_ours(&b, "fl.role", GetUserNameFromId(GetUserId(), false), -1);
 	if (given)
 		copy_given(&b, given, ours, false);
