@@ -7,7 +7,8 @@ use File::Basename qw(dirname);
 use FleetlogTest;
 
 my $golden = dirname(__FILE__) . '/../golden/segment-1.0';
-my $s = FleetlogTest->new('golden');
+# The planted file bears no checksums of pages, which this test also damages on purpose.
+my $s = FleetlogTest->new('golden', no_checksums => 1);
 
 sub slurp { local $/; open(my $f, '<:raw', $_[0]) or die "$_[0]: $!"; return <$f> }
 

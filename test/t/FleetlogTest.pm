@@ -18,14 +18,18 @@ use FleetlogTest::Mqtt;
 our $TIMEOUT = $PostgreSQL::Test::Utils::timeout_default || 180;
 
 # Options: shards, durability (of nothing: see fleet()), conf => text for postgresql.conf, no_extension => 1,
-# no_start => 1, no_wait => 1 (do not wait for the MQTT port).
+# no_start => 1, no_wait => 1 (do not wait for the MQTT port), no_checksums => 1 (not even where they are the default),
+# install_path => an installation of another version.
 sub new
 {
     my ($class, $name, %opt) = @_;
-    my $node = PostgreSQL::Test::Cluster->new($name);
+    my $node = PostgreSQL::Test::Cluster->new($name, defined $opt{install_path} ? (install_path => $opt{install_path}) : ());
+    my @extra = ('-E', 'UTF8', '--locale=C.UTF-8', '-N');
     my $self = bless { node => $node, mqtt => PostgreSQL::Test::Cluster::get_free_port() }, $class;
 
-    $node->init(allows_streaming => 'logical', extra => [ '-E', 'UTF8', '--locale=C.UTF-8', '-N' ]);
+    # Server 18 was the first to sum pages without being asked, and has the option not to.
+    push @extra, '--no-data-checksums' if $opt{no_checksums} && $node->pg_version >= 18;
+    $node->init(allows_streaming => 'logical', extra => \@extra);
     # fsync may be off: these tests kill processes, not the operating system.
     $node->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = 'fleetlog'
