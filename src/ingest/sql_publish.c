@@ -56,6 +56,9 @@ static int	max_queued = 0;
 static Size queued_bytes = 0;
 static bool registered_before = false;
 
+/* Of each of a message's three pieces: the allocator's header and rounding. */
+#define ALLOC_OVERHEAD	32
+
 #define BATCH_RECORDS	1000
 #define BATCH_BYTES		(256 * 1024)
 
@@ -66,6 +69,24 @@ forget_queue(void)
 	queue = NULL;
 	n_queued = max_queued = 0;
 	queued_bytes = 0;
+}
+
+/* What a message takes of memory, about: small ones are mostly overhead. */
+static Size
+message_bytes(const Message *m)
+{
+	return sizeof(Message) + 3 * ALLOC_OVERHEAD +
+		m->key_len + Max(m->payload_len, 0) + m->headers_len;
+}
+
+static void
+free_message(Message *m)
+{
+	queued_bytes -= message_bytes(m);
+	pfree(m->key);
+	if (m->payload_len >= 0)
+		pfree(m->payload);
+	pfree(m->headers);
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
@@ -208,7 +229,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my, SubTransactionId paren
 			if (queue[i].subid != my)
 				queue[keep++] = queue[i];
 			else
-				queued_bytes -= Max(queue[i].payload_len, 0) + queue[i].headers_len + queue[i].key_len;
+				free_message(&queue[i]);
 		}
 		n_queued = keep;
 	}
@@ -229,7 +250,7 @@ keep_bytes(const void *data, int32 len)
 static void
 enqueue(Message *m)
 {
-	Size		bytes = m->key_len + Max(m->payload_len, 0) + m->headers_len;
+	Size		bytes = message_bytes(m);
 
 	if (queued_bytes + bytes > (Size) fl_publish_queue_kb * 1024)
 		ereport(ERROR,

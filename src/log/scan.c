@@ -249,7 +249,11 @@ fl_scan_end(TableScanDesc sscan)
 	FlScan	   *scan = (FlScan *) sscan;
 
 	if (scan->batch)
+	{
+		/* A slot may keep the batch and load the rest of it without our ring. */
+		scan->batch->strategy = NULL;
 		fl_batch_release(scan->batch);
+	}
 	if (scan->strategy)
 		FreeAccessStrategy(scan->strategy);
 	RelationDecrementReferenceCount(scan->base.rs_rd);

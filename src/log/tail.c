@@ -131,6 +131,42 @@ walk_first(Relation rel, BlockNumber blk, const uint8 *page, const FlPageInfo *i
 		fl_mark_dead(rel, blk, &off, 1);
 }
 
+/*
+ * Blocks of one file that hold nothing live and never will: the writer has gone
+ * past them.  A loop whose every turn is rolled back would otherwise walk over
+ * all its own dead batches again and again.
+ */
+typedef struct DeadRun
+{
+	Oid			leaf;
+	Oid			relnode;
+	BlockNumber above;			/* the run begins behind this block */
+	BlockNumber upto;			/* and ends with this one */
+} DeadRun;
+
+static DeadRun dead_run;
+
+static bool
+in_dead_run(Relation rel, BlockNumber blk)
+{
+	return dead_run.leaf == RelationGetRelid(rel) && dead_run.relnode == FL_REL_FILE_NUMBER(rel) &&
+		blk > dead_run.above && blk <= dead_run.upto;
+}
+
+/* The walk ended at `blk`; the last block may still take a batch. */
+static void
+note_dead_run(Relation rel, BlockNumber blk, const LeafTail *lt)
+{
+	if (!lt->has_rows)
+		blk = 0;
+	if (lt->last_block <= blk + 1)
+		return;
+	dead_run.leaf = RelationGetRelid(rel);
+	dead_run.relnode = FL_REL_FILE_NUMBER(rel);
+	dead_run.above = blk;
+	dead_run.upto = lt->last_block - 1;
+}
+
 static void
 leaf_tail(Relation rel, bool writer, LeafTail *lt)
 {
@@ -152,6 +188,11 @@ leaf_tail(Relation rel, bool writer, LeafTail *lt)
 
 		CHECK_FOR_INTERRUPTS();
 		blk--;
+		if (lt->last_block != 0 && in_dead_run(rel, blk))
+		{
+			blk = dead_run.above + 1;
+			continue;
+		}
 		fl_page_copy(rel, blk, NULL, page, &info);
 		if (info.kind == FL_PAGE_NEW)
 			continue;			/* extended before a crash, never written */
@@ -176,6 +217,8 @@ leaf_tail(Relation rel, bool writer, LeafTail *lt)
 		else if (info.kind == FL_PAGE_BATCHES)
 			walk_batches(rel, blk, page, &info, frozen, writer, is_last, lt);
 	}
+	if (writer)
+		note_dead_run(rel, blk, lt);
 }
 
 /* ---- a shard's segments ------------------------------------------------------ */

@@ -79,6 +79,28 @@ is($a->query('SHOW synchronous_commit'), 'remote_write', 'leaves it alone too');
 is($s->density_faults('other'), '', 'dense');
 $_->quit for $a, $b;
 
+# Messages that were taken back leave nothing, neither in a prepared transaction nor of their memory.
+$s->sql("SELECT fleetlog.create_tenant('acme', 'acme/'), fleetlog.mount('acme/', 'other')");
+$a = $s->session;
+$a->query("BEGIN; SAVEPOINT p; SELECT fleetlog.publish('acme/x', repeat('p', 1000)::bytea); ROLLBACK TO p; PREPARE TRANSACTION 'taken back'");
+is($a->error, '', 'a transaction whose messages were taken back can be prepared');
+$a->query("SELECT fleetlog.publish('acme/y', repeat('q', 1000)::bytea) FROM generate_series(1, 20)");
+$a->query("COMMIT PREPARED 'taken back'");
+is($a->error, '', 'and the session goes on');
+is($s->sql("SELECT count(*) FILTER (WHERE key = 'acme/x'), count(*) FILTER (WHERE key = 'acme/y' AND length(payload) = 1000) FROM other"), '0|20', 'with its own messages alone');
+$a->query("SET fleetlog.publish_queue = '64kB'");
+my $memory = q(SELECT total_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext');
+$a->query('BEGIN');
+my $loop = "DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP BEGIN PERFORM fleetlog.publish('acme/x', repeat('p', 1000)::bytea); RAISE EXCEPTION 'x'; EXCEPTION WHEN raise_exception THEN END; END LOOP; END \$\$";
+$a->query($loop);
+is($a->error, '', 'three thousand messages taken back fit a queue of 64 kB');
+cmp_ok($a->query($memory), '<', 1_000_000, 'and their memory is free again');
+$a->query("SELECT fleetlog.publish('acme/z', '') FROM generate_series(1, 5000)");
+like($a->error, qr/too many messages/, 'small messages are counted with what they take of memory');
+$a->query('ROLLBACK');
+$a->quit;
+is($s->density_faults('other'), '', 'dense');
+
 # Sessions ended in the middle of their work.
 for my $i (1 .. 5)
 {
