@@ -175,8 +175,12 @@ find_target(Relation rel, const FlRow *row, Target *t)
 	const FlStreamInfo *info;
 	Oid			stream;
 
+	/* A materialized view, for instance. */
 	if (!fl_leaf_lookup(RelationGetRelid(rel), &leaf))
-		elog(ERROR, "\"%s\" is not a segment", RelationGetRelationName(rel));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" is not a segment", RelationGetRelationName(rel)),
+				 errhint("Only tables use the access method fleetlog_log; create streams with fleetlog.create_stream().")));
 	check_bounds(rel, &leaf, row);
 	if (leaf.shard < 0)
 	{
