@@ -447,6 +447,16 @@ run_items(int first, int last)
 	run_items(first + (last - first) / 2, last);
 }
 
+/* Everything that was taken is answered: a successor may go on from here. */
+static void
+settle(void)
+{
+	if (n_aside > 0 || !dlist_is_empty(&late))
+		return;
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		fl_ring_in_doubt(door, false);
+}
+
 static void
 run_turn(void)
 {
@@ -454,6 +464,9 @@ run_turn(void)
 	MemoryContextSwitchTo(turn_mcxt);
 	qsort(items, n_items, sizeof(BatchItem), item_cmp);
 	fl_worker_die_at_once = false;
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		if (touched[door])
+			fl_ring_in_doubt(door, true);
 	run_items(0, n_items);
 	for (int i = 0; i < n_items; i++)
 		if (items[i].aside)
@@ -464,6 +477,7 @@ run_turn(void)
 			fl_ring_consumed(door, cursor[door]);
 			fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
 		}
+	settle();
 	FL_COUNT(FL_C_TURNS, 1);
 	pgstat_report_stat(false);
 }
@@ -512,7 +526,11 @@ fl_main_appender(Datum arg)
 		long		wait_us = 0;
 
 		fl_worker_turn();
-		send_late_answers();
+		if (!dlist_is_empty(&late))
+		{
+			send_late_answers();
+			settle();
+		}
 		fresh = rings_have_work();
 		if (fresh || n_aside > 0)
 			wait_us = fl_budget_take();

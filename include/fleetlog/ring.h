@@ -22,9 +22,12 @@
  *		fl_ring_consumed(door, pos);		only now may the door overwrite them
  *		fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
  *
- * A restarted appender throws away what lies in the rings: the door cannot know
- * which of it was committed, reports all of it as failed, and the devices send
- * again (fl_ring_dropped_below tells the door where that ends).
+ * Before the appender begins a turn it says so for the doors concerned, and
+ * takes it back when every batch of theirs is answered (fl_ring_in_doubt).  One
+ * that starts and finds a door in doubt throws away what lies in its ring:
+ * nobody can know which of it was committed, the door reports all of it as
+ * failed, and the devices send again.  Otherwise it goes on where the last one
+ * stopped.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,6 +69,9 @@ extern uint64 fl_ring_used(int door);
 /* ---- the appender's side ---------------------------------------------------- */
 
 extern void fl_ring_appender_start(void);
+
+/* Batches of the door have been taken and not all of them answered. */
+extern void fl_ring_in_doubt(int door, bool in_doubt);
 extern uint64 fl_ring_read_position(int door);
 
 /* The entry at *pos, which moves behind it; NULL when the door has put no more. */

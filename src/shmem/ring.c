@@ -128,6 +128,13 @@ fl_ring_appender_start(void)
 		FlDoor	   *d = &fl_shared->doors[i];
 		uint64		head = pg_atomic_read_u64(&d->in_head);
 
+		/*
+		 * Where the predecessor was in the middle of something, what came
+		 * behind it goes, too: sent again, it all keeps its order.
+		 */
+		if (pg_atomic_read_u32(&fl_core->in_doubt[i]) == 0)
+			continue;
+		pg_atomic_write_u32(&fl_core->in_doubt[i], 0);
 		pg_atomic_write_u64(&fl_core->dropped_below[i], head);
 		pg_atomic_write_u64(&d->in_tail, head);
 	}
@@ -135,6 +142,18 @@ fl_ring_appender_start(void)
 	pg_atomic_fetch_add_u64(&fl_core->appender_starts, 1);
 	for (int i = 0; i < fl_workers; i++)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
+}
+
+void
+fl_ring_in_doubt(int door, bool in_doubt)
+{
+	uint32		value = in_doubt ? 1 : 0;
+
+	if (pg_atomic_read_u32(&fl_core->in_doubt[door]) == value)
+		return;
+	pg_memory_barrier();
+	pg_atomic_write_u32(&fl_core->in_doubt[door], value);
+	pg_memory_barrier();
 }
 
 uint64

@@ -130,6 +130,7 @@ init_core(void)
 	for (int i = 0; i < FL_MAX_FRONT_DOORS; i++)
 	{
 		pg_atomic_init_u64(&fl_core->dropped_below[i], 0);
+		pg_atomic_init_u32(&fl_core->in_doubt[i], 0);
 		pg_atomic_init_u32(&fl_core->evictions_wanted[i], 0);
 	}
 	for (int i = 0; i < FL_MAX_LISTENERS; i++)

@@ -79,6 +79,7 @@ typedef struct FlCore
 
 	uint64		appender_generation[FL_MAX_FRONT_DOORS];
 	pg_atomic_uint64 dropped_below[FL_MAX_FRONT_DOORS];
+	pg_atomic_uint32 in_doubt[FL_MAX_FRONT_DOORS];	/* see fl_ring_in_doubt */
 	pg_atomic_uint64 appender_starts;
 
 	FlListenerInfo listeners[FL_MAX_LISTENERS];
