@@ -22,7 +22,7 @@ for my $mode (defined $ENV{FLEETLOG_UPGRADE_MODE} ? $ENV{FLEETLOG_UPGRADE_MODE} 
 
     my $t = FleetlogTest->new("new_$mode", no_checksums => 1, no_start => 1);
     my ($old, $new) = ($s->node, $t->node);
-    note('from ' . $old->pg_version . ' to ' . $new->pg_version);
+    ok($old->pg_version < $new->pg_version, "$mode: from " . $old->pg_version . ' to ' . $new->pg_version) if defined $old_server;
     $old->stop;
     my $dir = PostgreSQL::Test::Utils::tempdir();
     chdir $dir or die $!;
