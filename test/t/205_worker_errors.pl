@@ -72,7 +72,7 @@ $s->set_conf('fleetlog.clock_offset' => '-3600000');
 $s->wait_for('SHOW fleetlog.clock_offset', $s->sql("SELECT current_setting('fleetlog.clock_offset')"));
 is($client->publish_acked('acme/d2/t', "after the step $_"), 0, "served after the clock stepped back ($_)") for 1 .. 5;
 is($s->density_faults, '', 'time never steps back in the log');
-$s->set_conf();
+# It stays there: moved forward again, it would let the timers of connections run out that are open at that moment.
 
 # Shutdown: what was acknowledged is there, a 5.0 client is told why.
 my $last = $s->device('d3');
