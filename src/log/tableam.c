@@ -178,6 +178,13 @@ new_storage(Relation rel, const FlRelFile *file, char persistence,
 		refuse("UNLOGGED and TEMPORARY tables are", "A stream is durable; use an ordinary table for what is not.");
 	fl_require_preload();
 	fl_check_descriptor(rel);
+
+	/*
+	 * TRUNCATE of a segment that holds something.  It is refused earlier where
+	 * it is seen, but only here is the segment locked against writers.
+	 */
+	if (FL_REL_FILE_NUMBER(rel) != FL_FILE_REL(*file) && RelationGetNumberOfBlocks(rel) > 0)
+		refuse_change();
 	*freeze_xid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();
 #if PG_VERSION_NUM >= 150000

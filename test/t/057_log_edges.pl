@@ -64,6 +64,20 @@ like($b->error, qr/dropped|not a stream|does not exist/, 'but an error that says
 is($s->sql("SELECT count(*) FROM other"), 1, 'and another stream nothing of it');
 is($s->sql("SELECT (fleetlog.append('other', 'k', '1')).log_offset"), 1, 'which goes on');
 
+# TRUNCATE is let through where there is nothing (a restore does it); it may wait for somebody who then writes.
+$s->sql("SELECT fleetlog.create_stream('fresh')");
+$a = $s->session;
+$b = $s->session;
+$a->query("BEGIN; LOCK TABLE fresh_0_0 IN ROW EXCLUSIVE MODE");
+$b->send('TRUNCATE fresh_0_0', 'truncated');
+$s->wait_for("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'fresh_0_0'::regclass", '1', 'TRUNCATE to wait');
+$a->query("SELECT fleetlog.append('fresh', 'k', 'written meanwhile'); COMMIT");
+is($a->error, '', 'a record is written while TRUNCATE waits');
+$b->take('truncated');
+like($b->error, qr/append-only/, 'TRUNCATE finds it and is refused');
+is($s->sql("SELECT count(*), fleetlog.tail('fresh', 0) FROM fresh"), '1|1', 'the record is there');
+$_->quit for $a, $b;
+
 # synchronous_commit is the session's own again after every end of a transaction.
 $a->query("SET synchronous_commit = remote_write");
 for my $end ('COMMIT', 'ROLLBACK', 'SAVEPOINT s; SELECT fleetlog.append(\'other\', \'k\', \'z\'); ROLLBACK TO s; COMMIT',
