@@ -518,15 +518,20 @@ refuse_process_utility(PlannedStmt *pstmt, const char *query, bool read_only, Pr
 
 /*
  * A segment without storage blocks holds neither records nor a tail, so that
- * emptying it changes nothing.
+ * emptying it changes nothing.  The server asks before it locks a table that a
+ * command names, hence the lock of our own and a segment that may be gone; what
+ * comes in between is refused where the segment gets its new file.
  */
 static bool
 holds_nothing(Oid relid)
 {
-	Relation	rel = relation_open(relid, NoLock);
-	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	BlockNumber blocks;
 
-	relation_close(rel, NoLock);
+	if (rel == NULL)
+		return true;
+	blocks = RelationGetNumberOfBlocks(rel);
+	relation_close(rel, AccessShareLock);
 	return blocks == 0;
 }
 
