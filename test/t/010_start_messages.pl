@@ -85,8 +85,9 @@ my $at = -s $node->logfile;
 my $port = PostgreSQL::Test::Cluster::get_free_port();
 my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $port, Proto => 'tcp', Listen => 5) or die "port $port: $!";
 $s->set_conf('fleetlog.mqtt_listen' => "127.0.0.1:$port");
-wait_log($s, qr/\Q$port\E/, $at, 'a log line about the port that is taken');
-like(log_since($s, $at), qr/HINT:/, 'port taken: there is a hint');
+# The server names the port as well when it says that the setting changed.
+wait_log($s, qr/could not listen on 127\.0\.0\.1:$port\b.*HINT:/s, $at, 'a log line with a hint about the port that is taken');
+like(log_since($s, $at), qr/HINT:  Another server uses this port/, 'port taken: the hint says so');
 close $taken;
 $s->{mqtt} = $port;
 $s->wait_for_mqtt;
