@@ -280,8 +280,9 @@ extern uint8 *fl_door_ring(int door);
 
 /*
  * The server-wide append clock: wall time, but never behind a time that it
- * gave out or was shown before (fl_clock_raise).  fleetlog.clock_offset moves
- * the wall time in tests.
+ * gave out or was shown before (fl_clock_raise; times more than a day ahead of
+ * the wall clock are not taken over).  fleetlog.clock_offset moves the wall time
+ * in tests.
  */
 extern TimestampTz fl_clock_now(void);
 extern void fl_clock_raise(TimestampTz seen);

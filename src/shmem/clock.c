@@ -38,12 +38,19 @@ fl_clock_now(void)
 	}
 }
 
+/*
+ * A tail that lies far ahead of the wall clock was imported, or written under a
+ * clock that was wrong.  Its own shard follows it, since times never step back
+ * there; the clock of all others must not.
+ */
+#define FAR_AHEAD	USECS_PER_DAY
+
 void
 fl_clock_raise(TimestampTz seen)
 {
 	uint64		last = pg_atomic_read_u64(&fl_shared->append_clock);
 
-	if (TIMESTAMP_NOT_FINITE(seen))
+	if (TIMESTAMP_NOT_FINITE(seen) || seen > fl_wall_now() + FAR_AHEAD)
 		return;
 	while ((TimestampTz) last < seen &&
 		   !pg_atomic_compare_exchange_u64(&fl_shared->append_clock, &last, (uint64) seen))

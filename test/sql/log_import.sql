@@ -43,4 +43,12 @@ SELECT count(*), min(log_offset), max(log_offset) FROM li_alone;
 -- ... and holds to it.
 INSERT INTO li_alone SELECT * FROM li WHERE shard = 0 ORDER BY log_offset;
 DROP TABLE li_alone;
+-- An import from the future moves the time of its own shard only.
+SELECT fleetlog.create_stream('li_future');
+INSERT INTO li_future (shard, log_offset, ts, key, payload) VALUES (0, 0, now() + interval '10 years', 'a', 'x');
+SELECT (fleetlog.append('li_future', 'a', 'follows')).log_offset;
+SELECT count(*) = 2 AS follows FROM li_future WHERE ts > now() + interval '9 years';
+SELECT (fleetlog.append('li', 'a', 'now', shard => 1)).shard;
+SELECT max(ts) < now() + interval '1 day' AS unmoved FROM li WHERE shard = 1;
+SELECT fleetlog.drop_stream('li_future');
 SELECT fleetlog.drop_stream('li');
