@@ -173,12 +173,20 @@ sub publish
     return $opt{pid} // 0;
 }
 
-# QoS 1 PUBLISH, then its PUBACK; returns the reason code, or dies when none comes.
+# QoS 1 PUBLISH, then its PUBACK; returns the reason code, or dies when none comes.  A subscriber may be sent messages
+# before, its own among them: those are kept for whoever reads next.
 sub publish_acked
 {
     my ($self, $topic, $payload, %opt) = @_;
     my $pid = $self->publish($topic, $payload, %opt, qos => 1);
-    my $ack = $self->expect('PUBACK');
+    my ($ack, @early);
+
+    while (ref($ack = $self->read_packet) && $ack->{name} eq 'PUBLISH') { push @early, $ack }
+    unless (ref $ack && $ack->{name} eq 'PUBACK')
+    {
+        confess('expected PUBACK, got ' . (ref $ack ? $ack->{name} . (defined $ack->{reason} ? " reason $ack->{reason}" : '') : $ack // 'nothing'));
+    }
+    unshift @{ $self->{pushed} }, @early;
     confess("PUBACK for $ack->{pid}, expected $pid") unless $ack->{pid} == $pid;
     return $ack->{reason};
 }
