@@ -71,6 +71,7 @@ typedef struct FlOptions
 	const char *topic;
 	bool clean;
 	bool reconnect;
+	bool resend; /* after a reconnect, what was not acknowledged */
 	uint32_t session_expiry;
 	int keep_alive;
 
@@ -129,6 +130,7 @@ typedef struct FlCounters
 	uint64_t sub_refused;
 	uint64_t sent; /* messages, each once */
 	uint64_t resent;
+	uint64_t forgotten;     /* unacknowledged when their connection broke, and not sent again (--no-resend) */
 	uint64_t acked;         /* accepted: PUBACK, PUBCOMP, or at QoS 0 covered by a PINGRESP */
 	uint64_t acked_in_span; /* those within the measured span */
 	uint64_t nacked;        /* refused with a reason code */
@@ -340,10 +342,15 @@ typedef struct FlSample
 extern void fl_sample_take(FlSample *s, const FlOptions *o, bool memory);
 extern const FlProcessSample *fl_sample_find(const FlSample *s, pid_t pid);
 
-/* ---- truth.c: one line for each acknowledged and each received message ---- */
+/* ---- truth.c: one line for each message acknowledged, sent again, or received ---- */
 extern FILE *fl_truth_open(const char *name);
 extern void fl_truth_acked(FlProc *p, const FlConn *c, const FlSlot *slot, int64_t now);
+extern void fl_truth_resent(FlProc *p, const FlConn *c, const FlSlot *slot, bool dup);
 extern void fl_truth_received(FlProc *p, const FlConn *c, const FlMqPublish *m, int number, uint64_t seq, int64_t now);
+
+/* Hands what is buffered to the kernel, ten times a second at most. */
+extern void fl_truth_flush(FlProc *p, int64_t now);
+extern void fl_truth_close(FlProc *p);
 
 /* ---- report.c ---- */
 

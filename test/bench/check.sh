@@ -58,8 +58,8 @@ sleep 0.7
 "$build/fl_null" -p "$port" >/dev/null &
 server=$!
 if wait "$load"; then ended=well; else ended=badly; fi
-broken=$(grep -vc '^A [0-9]* [0-9]* [0-9]* [0-9]*$' "$work/truth" || :)
-once=$(cut -d ' ' -f 2,3 "$work/truth" | sort -u | wc -l)
+broken=$(grep -vcE '^(A [0-9]+ [0-9]+ [0-9]+ [0-9]+|S [0-9]+ [0-9]+ [0-9]+ [-d] [0-9]+|E [0-9]+ [0-9]+)$' "$work/truth" || :)
+once=$(grep '^A' "$work/truth" | cut -d ' ' -f 2,3 | sort -u | wc -l)
 again=$(sed -n 's/.*sent again \([0-9]*\).*/\1/p' "$work/out")
 lost=$(sed -n 's/^connect: .*, lost \([0-9]*\).*/\1/p' "$work/out")
 if [ "$ended" = well ] && [ "$broken" = 0 ] && [ "$once" = 40000 ] && [ "${lost:-0}" -ge 1 ]; then
@@ -69,5 +69,30 @@ else
     cat "$work/out"
     failed=$((failed + 1))
 fi
+
+# The checker of truth logs, on a stream made up of what was acknowledged, whole and then with each fault planted.
+awk '$1 == "A" { printf "0\t%d\t%d\t{\"t\":1,\"c\":%d,\"n\":%d,\"x\":\"\"}\n", n, 1000 + n, $2, $3; n++ }' "$work/truth" >"$work/whole"
+judge()
+{
+    name=$1; want=$2; shift 2
+    "$@" "$work/whole" >"$work/stored"
+    if said=$("$(dirname "$0")/check_truth.pl" --stored "$work/stored" "$work/truth"); then said="good $said"; else said="bad $said"; fi
+    if echo "$said" | grep -Eq "$want"; then
+        echo "ok - checker: $name"
+    else
+        echo "not ok - checker: $name: wanted $want, got $said"
+        failed=$((failed + 1))
+    fi
+}
+judge "a whole stream is good" '^good acknowledged=40000 stored=40000 lost=0 duplicates=0 ' cat
+judge "an acknowledged message is missing" '^bad .* lost=1 .* holes=1 ' sed 1234d
+judge "a copy that nobody sent" '^bad .* lost=0 duplicates=1 unexplained=1 ' awk -F '\t' -v OFS='\t' '{ $2 += more; print } NR == 77 { more = 1; $2++; print }'
+judge "an offset is given twice" '^bad .* reused=1 ' awk -F '\t' -v OFS='\t' '{ print } NR == 77 { gsub("\"n\":[0-9]*", "\"n\":39999"); print }'
+judge "two messages of one connection change places" '^bad .* lost=0 .* misordered=[1-9]' awk '{ split($0, f, "\t"); p = f[4] }
+    !held && p ~ /"c":3,/ { held = 1; early = p; place = f[1] "\t" f[2] "\t" f[3]; next }
+    held == 1 && p ~ /"c":3,/ { held = 2; print place "\t" p; print f[1] "\t" f[2] "\t" f[3] "\t" early; next } { print }'
+judge "an offset is left out" '^bad .* lost=0 .* holes=3 ' awk -F '\t' -v OFS='\t' '$2 > 500 { $2 += 3 } { print }'
+judge "the clock goes back" '^bad .* lost=0 .* time_back=1 ' awk -F '\t' -v OFS='\t' '$2 == 900 { $3 -= 50 } { print }'
+judge "a message that was never sent" '^bad .* never_sent=1 ' sed '$s/"n":[0-9]*/"n":999999/'
 
 [ "$failed" -eq 0 ] || { echo "$failed failed"; exit 1; }

@@ -54,7 +54,9 @@ static const char help[] =
 	"  -n, --messages N          stop after N messages instead\n"
 	"      --warmup SECONDS      at the beginning, not measured; not at QoS 0 (0)\n"
 	"      --drain SECONDS       wait at most so long for what is outstanding (10)\n"
-	"      --reconnect           publishers that lose their connection come back and send again\n"
+	"      --reconnect           publishers that lose their connection come back and send again what was not acknowledged,\n"
+	"                            with DUP where the server kept the session (--persistent)\n"
+	"      --no-resend           they come back and send only what is new\n"
 	"      --no-publish          connect only\n"
 	"\n"
 	"Who listens\n"
@@ -84,7 +86,7 @@ enum
 {
 	OPT_SOURCES = 256, OPT_MQTT, OPT_CLIENT_ID, OPT_USER, OPT_PASSWORD, OPT_PERSISTENT, OPT_SESSION_EXPIRY, OPT_KEEP_ALIVE,
 	OPT_CONNECTING, OPT_CONNECT_RATE, OPT_ALIAS, OPT_PAYLOAD, OPT_SEED, OPT_WARMUP, OPT_DRAIN, OPT_RECONNECT,
-	OPT_NO_PUBLISH, OPT_SUBSCRIBERS, OPT_FILTER, OPT_SUB_QOS, OPT_AHEAD, OPT_EACH_SUBSCRIBES, OPT_IDLE, OPT_STORM,
+	OPT_NO_RESEND, OPT_NO_PUBLISH, OPT_SUBSCRIBERS, OPT_FILTER, OPT_SUB_QOS, OPT_AHEAD, OPT_EACH_SUBSCRIBES, OPT_IDLE, OPT_STORM,
 	OPT_WATCH, OPT_TRUTH, OPT_JSON, OPT_QUIET, OPT_HELP
 };
 
@@ -116,6 +118,7 @@ static const struct option names[] = {
 	{"warmup", required_argument, NULL, OPT_WARMUP},
 	{"drain", required_argument, NULL, OPT_DRAIN},
 	{"reconnect", no_argument, NULL, OPT_RECONNECT},
+	{"no-resend", no_argument, NULL, OPT_NO_RESEND},
 	{"no-publish", no_argument, NULL, OPT_NO_PUBLISH},
 	{"subscribers", required_argument, NULL, OPT_SUBSCRIBERS},
 	{"filter", required_argument, NULL, OPT_FILTER},
@@ -196,6 +199,7 @@ set_defaults(FlOptions *o)
 	o->client_id = "bench-%d";
 	o->topic = "bench/dev-%d/telemetry";
 	o->clean = true;
+	o->resend = true;
 	o->session_expiry = 3600;
 	o->keep_alive = 60;
 	o->connecting = 90;
@@ -312,6 +316,10 @@ read_publish_option(FlOptions *o, int c)
 		case OPT_RECONNECT:
 			o->reconnect = true;
 			break;
+		case OPT_NO_RESEND:
+			o->reconnect = true;
+			o->resend = false;
+			break;
 		case OPT_NO_PUBLISH:
 			o->no_publish = true;
 			break;
@@ -397,6 +405,8 @@ fl_options_read(FlOptions *o, int argc, char **argv)
 		usage("--warmup is not for QoS 0, where nothing tells what has arrived");
 	if (o->duration > 0 && o->warmup >= o->duration)
 		usage("--warmup leaves nothing of --duration to measure");
+	if (!o->resend && !o->clean)
+		usage("--no-resend is not for --persistent: in a session that goes on everything must be sent again");
 	if (o->processes > o->connections + o->subscribers)
 		o->processes = o->connections + o->subscribers;
 }

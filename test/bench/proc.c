@@ -290,6 +290,7 @@ run_publish(FlProc *p)
 			continue;
 		next_check = now + FL_MS;
 		keep_alive(p);
+		fl_truth_flush(p, now);
 		if (everything_is_over(p, now))
 			break;
 		/* A count of messages has no end by the clock; there it is silence that ends the wait. */
@@ -363,10 +364,6 @@ fl_proc_main(const FlOptions *o, FlShared *shared, int index)
 		}
 		__atomic_store_n(&p.r->done_step, step, __ATOMIC_RELEASE);
 	} while (phase != FL_PHASE_LEAVE);
-	if (p.truth != NULL && fclose(p.truth) != 0)
-	{
-		perror("fl_load: truth log");
-		exit(1);
-	}
+	fl_truth_close(&p);
 	exit(0);
 }

@@ -255,6 +255,16 @@ compare_slots(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* A device that keeps nothing: what was under way when its connection broke is given up. */
+static void
+forget_all(FlProc *p, FlConn *c)
+{
+	for (unsigned i = 0; i <= c->slot_mask; i++)
+		c->slots[i].state = FL_SLOT_FREE;
+	p->r->n.forgotten += c->inflight;
+	c->inflight = 0;
+}
+
 void
 fl_publish_resume(FlProc *p, FlConn *c, bool session_present)
 {
@@ -270,6 +280,11 @@ fl_publish_resume(FlProc *p, FlConn *c, bool session_present)
 	}
 	if (c->inflight == 0)
 		return;
+	if (!p->o->resend)
+	{
+		forget_all(p, c);
+		return;
+	}
 	busy = allocate(c->slot_mask + 1, sizeof(*busy));
 	for (unsigned i = 0; i <= c->slot_mask; i++)
 	{
@@ -285,7 +300,10 @@ fl_publish_resume(FlProc *p, FlConn *c, bool session_present)
 		if (slot->state == FL_SLOT_RELEASED)
 			len = fl_mq_ack(p->wbuf, FL_MQ_PUBREL, slot->id);
 		else
+		{
 			len = put_message(p, c, p->wbuf, slot->id, slot->seq, slot->stamp, session_present);
+			fl_truth_resent(p, c, slot, session_present);
+		}
 		p->r->n.resent++;
 		fl_conn_send(p, c, p->wbuf, len);
 	}

@@ -130,10 +130,10 @@ print_publish(const FlOptions *o, const Sum *s)
 			   (unsigned long long) s->n.received_retained, (unsigned long long) s->n.received_foreign,
 			   s->seconds > 0 ? s->n.received / s->seconds : 0);
 	print_latency("end to end", &s->end_to_end);
-	if (s->n.nacked + s->n.unacked + s->n.unsent + s->n.resent > 0)
-		printf("  %-14s refused %llu, unanswered %llu, unsent %llu, sent again %llu\n", "not well",
+	if (s->n.nacked + s->n.unacked + s->n.unsent + s->n.resent + s->n.forgotten > 0)
+		printf("  %-14s refused %llu, unanswered %llu, unsent %llu, sent again %llu, forgotten %llu\n", "not well",
 			   (unsigned long long) s->n.nacked, (unsigned long long) s->n.unacked, (unsigned long long) s->n.unsent,
-			   (unsigned long long) s->n.resent);
+			   (unsigned long long) s->n.resent, (unsigned long long) s->n.forgotten);
 }
 
 static void
@@ -231,6 +231,7 @@ json_counters(const FlCounters *n)
 			   {"subscribe_refused", n->sub_refused},
 			   {"sent", n->sent},
 			   {"resent", n->resent},
+			   {"forgotten", n->forgotten},
 			   {"acked", n->acked},
 			   {"acked_in_span", n->acked_in_span},
 			   {"nacked", n->nacked},
