@@ -247,6 +247,14 @@ sub kill9
     return;
 }
 
+# A killed process may be seen for a moment longer.
+sub wait_until_gone
+{
+    my ($self, $pid) = @_;
+    wait_until(sub { !kill 0, $pid }, "process $pid to be gone", 60);
+    return;
+}
+
 # Children of a killed postmaster leave when they notice; until then the new one is refused.
 sub start_after_crash
 {
