@@ -46,6 +46,7 @@
 #include "fleetlog/log.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/turn.h"
 #include "fleetlog/worker.h"
 
 PGDLLEXPORT void fl_main_appender(Datum arg);
@@ -217,6 +218,16 @@ answer(BatchItem *item)
 
 /* ---- leaving aside ----------------------------------------------------------------- */
 
+/* Doors write to such a shard no more, so that what waits is not overtaken for ever. */
+static void
+mark_aside(const FlIngestEntry *entry, bool waits)
+{
+	FlShard    *shard = fl_shard_find(entry->stream, entry->shard);
+
+	if (shard != NULL)
+		shard->left_aside = waits;
+}
+
 static void
 leave_aside(BatchItem *item)
 {
@@ -247,6 +258,7 @@ leave_aside(BatchItem *item)
 	else
 		dlist_push_head(&aside, &a->node);
 	n_aside++;
+	mark_aside(item->entry, true);
 	item->answered = true;		/* not now */
 	item->aside = false;		/* the copy has another owner */
 }
@@ -284,49 +296,44 @@ older_waits(const BatchItem *item)
 	return false;
 }
 
-/* The shard of a written batch is free: the rest of it may come at once. */
+static bool
+shard_is_marked(const FlIngestEntry *entry)
+{
+	FlShard    *shard = fl_shard_find(entry->stream, entry->shard);
+
+	return shard != NULL && shard->left_aside;
+}
+
+/*
+ * The shard of a written batch is free: the rest of it may come at once.  The
+ * mark is taken off here also when a predecessor of this process left it.
+ */
 static void
 note_free(const FlIngestEntry *entry)
 {
 	dlist_iter	it;
+	bool		more = false;
 
 	dlist_foreach(it, &aside)
 	{
 		Aside	   *a = dlist_container(Aside, node, it.cur);
 
 		if (same_shard(a->entry, entry))
+		{
 			a->held = false;
+			more = true;
+		}
 	}
-}
-
-static FlError
-check_target(const FlIngestEntry *e, const FlStreamInfo *info)
-{
-	if (info == NULL)
-		return FL_ERR_NO_STREAM;
-	if (e->shards != info->shards)
-		return FL_ERR_MAP_CHANGED;
-	if (e->shard < 0 || e->shard >= info->shards)
-		return FL_ERR_NO_SHARD;
-	return FL_ERR_NONE;
+	if (!more)
+		mark_aside(entry, false);
 }
 
 static void
 write_item(FlShard *shard, BatchItem *item)
 {
-	const FlIngestEntry *e = item->entry;
-	FlAppend	a = {
-		.body = (uint8 *) fl_ring_body(e),	/* ours until the door may reuse it */
-		.body_len = e->body_len,
-		.nrecords = e->nrecords,
-		.min_created = e->min_created,
-		.max_created = e->max_created
-	};
-
-	item->base = fl_log_append(shard, &a);
+	/* In the ring; ours until the door may reuse it. */
+	item->base = fl_turn_write(shard, item->entry, (uint8 *) fl_ring_body(item->entry));
 	item->err = FL_ERR_NONE;
-	FL_COUNT(FL_C_BATCHES, 1);
-	FL_COUNT(FL_C_RECORDS, e->nrecords);
 }
 
 /* Items first .. last - 1, sorted; those of a held shard are left aside. */
@@ -343,7 +350,7 @@ write_items(int first, int last)
 
 		for (; end < last && same_shard(items[end].entry, e); end++)
 		{
-			items[end].err = check_target(items[end].entry, info);
+			items[end].err = fl_turn_check(items[end].entry, info);
 			if (items[end].err != FL_ERR_NONE)
 				continue;
 			if (older_waits(&items[end]))
@@ -386,7 +393,9 @@ try_turn(int first, int last)
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		MemoryContextSwitchTo(turn_mcxt);
+		fl_turn_begin();
 		write_items(first, last);
+		fl_turn_finish();
 		FL_STOP_POINT("appender_after_write");
 		PopActiveSnapshot();
 		CommitTransactionCommand();
@@ -420,7 +429,7 @@ run_items(int first, int last)
 				leave_aside(&items[i]);
 			else
 			{
-				if (items[i].aside)
+				if (items[i].aside || shard_is_marked(items[i].entry))
 					note_free(items[i].entry);
 				answer(&items[i]);
 			}

@@ -4,7 +4,8 @@
  *
  * Each turn runs inside one short transaction, because catalog lookups and log
  * reads need one; it writes nothing and takes no transaction id, and none is
- * open while the worker waits.
+ * open while the worker waits.  Between turns ingest may write what they brought
+ * (src/ingest/write.c), in a transaction with an error boundary of its own.
  *
  * Errors: one boundary around the turn.  What was being worked on (a
  * connection, a feed) is known, pays for it, and everything else goes on; a
@@ -104,29 +105,32 @@ refresh_catalog(FlMqttDoor *door)
 	fl_mqtt_check_rights(door);
 }
 
-/* Returns milliseconds after which ingest wants to be asked again, or -1. */
-static long
+/* What is durable is acknowledged before anything new is read: others wait for it. */
+static void
+acknowledge(FlMqttDoor *door)
+{
+	if (fl_ingest_poll(door->ingest) > 0)
+		fl_net_flush(door->net);
+}
+
+static void
 work(FlMqttDoor *door)
 {
-	long ingest_wait;
-
 	refresh_catalog(door);
+	acknowledge(door);
 	fl_mqtt_take_revocations(door);
 	fl_net_turn(door->net);
 	fl_mqtt_take_logins(door);
 	fl_mqtt_take_evictions(door);
 	fl_mqtt_retry_takeovers(door);
-	fl_ingest_poll(door->ingest);
 	fl_mqtt_retry_wills(door);
 	fl_mqtt_resume_full(door);
-	ingest_wait = fl_ingest_flush(door->ingest);
 	fl_mqtt_feed_interest(door);
 	fl_mqtt_feed_run(door);
 	fl_mqtt_catchup_run(door);
 	fl_mqtt_report_stats(door);
 	fl_net_flush(door->net);
 	FL_COUNT(FL_C_TURNS, 1);
-	return ingest_wait;
 }
 
 static void
@@ -162,6 +166,20 @@ recover(FlMqttDoor *door)
 	return feed || conn != NULL;
 }
 
+/*
+ * What the turn brought goes into the log, or on its way there.  Returns
+ * milliseconds after which ingest wants to be asked again, -1 for never; 0
+ * when acknowledgements are ready.
+ */
+static long
+hand_over(FlMqttDoor *door)
+{
+	bool written = fl_ingest_write(door->ingest);
+	long wait = fl_ingest_flush(door->ingest);
+
+	return written ? 0 : wait;
+}
+
 static long
 run_turn(FlMqttDoor *door)
 {
@@ -172,8 +190,9 @@ run_turn(FlMqttDoor *door)
 	{
 		StartTransactionCommand();
 		MemoryContextSwitchTo(door->turn);
-		wait = work(door);
+		work(door);
 		CommitTransactionCommand();
+		wait = hand_over(door);
 		failures = 0;
 	}
 	PG_CATCH();

@@ -81,6 +81,15 @@ extern FlIngest *fl_ingest_create(int door, FlIngestDone done, void *arg);
 extern FlError fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec);
 
 /*
+ * Write what should go now without the appender, where that is possible: nobody
+ * else writes to the shard, the transaction budget has a token, the disk is
+ * quick.  Waits for the disk when somebody waits for a record.  What could not be
+ * written is left for fl_ingest_flush.  Outside of transactions.  Returns true
+ * when there may be acknowledgements to release now.
+ */
+extern bool fl_ingest_write(FlIngest *ing);
+
+/*
  * Hand over the batches that should go now.  Returns milliseconds after which it
  * wants to be called again (lingering QoS 0), or -1.
  */

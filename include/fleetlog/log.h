@@ -77,6 +77,12 @@ extern bool fl_shard_lock_held(FlShard *shard);
  */
 extern int64 fl_log_append(FlShard *shard, FlAppend *batch);
 
+/*
+ * Would an append of so many records find everything prepared: the tail known, a
+ * segment with room?  Lock held.  A process that serves sockets asks before.
+ */
+extern bool fl_log_is_ready(FlShard *shard, uint32 nrecords);
+
 /* Next offset to be given out; lock held. */
 extern int64 fl_log_next_offset(FlShard *shard);
 

@@ -16,6 +16,7 @@ extern int	fl_max_shards;		/* fleetlog.max_shards */
 extern int	fl_ingest_ring_kb;	/* fleetlog.ingest_ring */
 extern int	fl_ingest_memory_kb;	/* fleetlog.ingest_memory */
 extern int	fl_max_connections; /* fleetlog.max_connections */
+extern bool fl_door_writes;		/* fleetlog.door_writes */
 extern int	fl_linger_ms;		/* fleetlog.linger */
 extern int	fl_shard_lock_timeout_ms;	/* fleetlog.shard_lock_timeout */
 extern int	fl_shard_hold_timeout_ms;	/* fleetlog.shard_hold_timeout */

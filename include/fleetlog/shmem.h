@@ -88,6 +88,7 @@ typedef struct FlShard
 	pg_atomic_uint64 n_bytes;
 	pg_atomic_uint64 n_lock_waits;	/* conditional locks that failed */
 	bool		want_segment;	/* the tail leaf is half full: keeper, make the next */
+	bool		left_aside;		/* the appender has batches that wait for the lock: it goes first */
 } FlShard;
 
 /* Find or create the shared entry; in a transaction.  Never returns NULL. */
@@ -102,8 +103,13 @@ extern int64 fl_shard_durable_tail(FlShard *shard);
 /* Forget the entries of a dropped stream (at commit of the drop). */
 extern void fl_shard_forget(Oid stream);
 
-/* A writer committed: publish its tail.  Called with the shard lock held. */
+/*
+ * A writer committed: publish its tail.  Called with the shard lock held.  The
+ * flusher is woken unless this process has said that it will flush by itself
+ * (fl_flush_by_myself).
+ */
 extern void fl_shard_publish(FlShard *shard, int64 tail, XLogRecPtr lsn);
+extern bool fl_flush_by_myself;
 
 /* ---- Rings between a front door and the appender ---------------------- */
 
@@ -243,6 +249,7 @@ typedef struct FlShared
 	/* flusher: what has been flushed and published last */
 	pg_atomic_uint64 published_lsn;
 	pg_atomic_uint64 any_dirty;	/* raised with every publish, so the flusher sees work */
+	pg_atomic_uint32 flush_us;	/* how long a flush took lately, smoothed */
 
 	/* confirmer */
 	pg_atomic_uint64 confirm_wanted;	/* highest LSN a quorum stream needs */
@@ -253,6 +260,7 @@ typedef struct FlShared
 	slock_t		budget_mutex;
 	double		budget_tokens;
 	TimestampTz budget_at;
+	bool		budget_awaited;	/* the appender waits for the next token: it is its */
 	uint64		xids_used;
 	TimestampTz xids_since;
 
@@ -294,8 +302,14 @@ extern TimestampTz fl_wall_now(void);	/* GetCurrentTimestamp + test offset */
  */
 extern long fl_budget_take(void);
 
+/* The same for somebody who need not wait: false when there is none, or the appender waits for it. */
+extern bool fl_budget_try(void);
+
 /* Wait here while fleetlog.stop_points names this point (tests only). */
 extern void fl_stop_point_slow(const char *name);
+
+/* fleetlog.stop_points names a point that begins so (tests only). */
+extern bool fl_stop_points_hold(const char *prefix);
 extern char *fl_stop_points;
 #define FL_STOP_POINT(name) \
 	do { if (unlikely(fl_stop_points && fl_stop_points[0])) fl_stop_point_slow(name); } while (0)

@@ -269,13 +269,34 @@ fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
 
 /* ---- handing over -------------------------------------------------------------------- */
 
-static void
-note_owed(FlIngest *ing)
+void
+fl_ingest_note_owed(FlIngest *ing)
 {
 	uint32		owed = ing->nwaiting > 0 ? 1 : 0;
 
 	if (pg_atomic_read_u32(&fl_shared->doors[ing->door].owed) != owed)
 		pg_atomic_write_u32(&fl_shared->doors[ing->door].owed, owed);
+}
+
+void
+fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEntry *entry)
+{
+	memset(entry, 0, sizeof(*entry));
+	entry->body_len = (uint32) b->body.len;
+	entry->stream = s->key.stream;
+	entry->shard = s->key.shard;
+	entry->nrecords = b->nrecords;
+	entry->min_created = b->min_created;
+	entry->max_created = b->max_created;
+	entry->shards = b->shards;
+}
+
+/* Somebody has the batch's bytes now; what is left to pay for are the waiters. */
+void
+fl_ingest_under_way(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	s->nunderway++;
+	fl_ingest_charge(ing, s, b, (int64) sizeof(FlWaiter) * b->nwaiters - b->charged);
 }
 
 /* False when the ring has no room. */
@@ -287,31 +308,23 @@ send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	if (ing->nsent >= FL_RESULT_SLOTS || ing->sent[ing->next_seq % FL_RESULT_SLOTS] != NULL)
 		return false;
 	fl_ingest_batch_finish(ing, b);
-	memset(&entry, 0, sizeof(entry));
+	fl_ingest_fill_entry(s, b, &entry);
 	entry.seq = ing->next_seq;
-	entry.stream = s->key.stream;
-	entry.shard = s->key.shard;
-	entry.nrecords = b->nrecords;
-	entry.min_created = b->min_created;
-	entry.max_created = b->max_created;
-	entry.shards = b->shards;
 
 	/* From here on whoever waits is owed an answer: the flusher must wake us. */
 	ing->nwaiting += b->nwaiters;
-	note_owed(ing);
+	fl_ingest_note_owed(ing);
 	if (!fl_ring_put(ing->door, &entry, b->body.data, (uint32) b->body.len, &b->ring_end))
 	{
 		ing->nwaiting -= b->nwaiters;
-		note_owed(ing);
+		fl_ingest_note_owed(ing);
 		return false;
 	}
 	b->seq = ing->next_seq++;
 	b->state = FL_BATCH_SENT;
 	ing->sent[b->seq % FL_RESULT_SLOTS] = b;
 	ing->nsent++;
-	s->nunderway++;
-	/* The bytes are in the ring now; what is left to pay for are the waiters. */
-	fl_ingest_charge(ing, s, b, (int64) sizeof(FlWaiter) * b->nwaiters - b->charged);
+	fl_ingest_under_way(ing, s, b);
 	FL_COUNT(FL_C_BATCHES, 1);
 	FL_COUNT(FL_C_RECORDS, b->nrecords);
 	return true;
@@ -336,14 +349,20 @@ open_batch_is_due(FlIngestShard *s, TimestampTz now, long *wait_ms)
 	return false;
 }
 
+void
+fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms)
+{
+	if (open_batch_is_due(s, now, wait_ms))
+		close_batch(ing, s);
+}
+
 /* Hand over what this shard has to give now.  False when the ring is full. */
 static bool
 flush_shard(FlIngest *ing, FlIngestShard *s, TimestampTz now, bool *sent, long *wait_ms)
 {
 	dlist_iter	iter;
 
-	if (open_batch_is_due(s, now, wait_ms))
-		close_batch(ing, s);
+	fl_ingest_close_due(ing, s, now, wait_ms);
 	dlist_foreach(iter, &s->batches)
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
@@ -538,7 +557,7 @@ fl_ingest_poll(FlIngest *ing)
 			s->busy = false;
 		}
 	}
-	note_owed(ing);
+	fl_ingest_note_owed(ing);
 	return calls;
 }
 

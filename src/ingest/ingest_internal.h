@@ -136,6 +136,14 @@ extern void fl_ingest_batch_finish(FlIngest *ing, FlIngestBatch *batch);
 extern FlError fl_ingest_headers(FlIngest *ing, const FlIngestRecord *rec, int *reserved,
 								 const uint8 **headers, size_t *headers_len);
 
+/* ---- ingest.c, for write.c --------------------------------------------------- */
+
+/* Close the open batch of the shard when it may go now; else *wait_ms is lowered to when it wants to. */
+extern void fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms);
+extern void fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEntry *entry);
+extern void fl_ingest_under_way(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);
+extern void fl_ingest_note_owed(FlIngest *ing);
+
 extern void fl_ingest_charge(FlIngest *ing, FlIngestShard *shard, FlIngestBatch *batch, int64 bytes);
 
 #endif							/* FLEETLOG_INGEST_INTERNAL_H */

@@ -446,6 +446,13 @@ fl_log_append(FlShard *shard, FlAppend *batch)
 	return base;
 }
 
+bool
+fl_log_is_ready(FlShard *shard, uint32 nrecords)
+{
+	return shard->writer_valid && OidIsValid(shard->leaf) &&
+		shard->next_offset + nrecords <= shard->leaf_upper;
+}
+
 int64
 fl_log_next_offset(FlShard *shard)
 {

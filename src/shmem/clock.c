@@ -59,16 +59,15 @@ fl_clock_raise(TimestampTz seen)
 
 /*
  * A token bucket that holds at most one second's worth, so that a quiet fleet
- * commits at once and a busy one is stretched to the average.
+ * commits at once and a busy one is stretched to the average.  Returns 0 when
+ * a token was taken, else microseconds until there is one.  budget_mutex is held.
  */
-long
-fl_budget_take(void)
+static long
+take_token(void)
 {
 	double		rate = fl_max_xids_per_second;
 	TimestampTz now = GetCurrentTimestamp();
-	long		wait = 0;
 
-	SpinLockAcquire(&fl_shared->budget_mutex);
 	if (fl_shared->xids_since == 0)
 	{
 		fl_shared->xids_since = now;
@@ -82,13 +81,33 @@ fl_budget_take(void)
 		fl_shared->budget_at = now;
 		if (fl_shared->budget_tokens > rate)
 			fl_shared->budget_tokens = rate;
-		if (fl_shared->budget_tokens >= 1)
-			fl_shared->budget_tokens -= 1;
-		else
-			wait = (long) ((1 - fl_shared->budget_tokens) * USECS_PER_SEC / rate) + 1;
+		if (fl_shared->budget_tokens < 1)
+			return (long) ((1 - fl_shared->budget_tokens) * USECS_PER_SEC / rate) + 1;
+		fl_shared->budget_tokens -= 1;
 	}
-	if (wait == 0)
-		fl_shared->xids_used++;
+	fl_shared->xids_used++;
+	return 0;
+}
+
+long
+fl_budget_take(void)
+{
+	long		wait;
+
+	SpinLockAcquire(&fl_shared->budget_mutex);
+	wait = take_token();
+	fl_shared->budget_awaited = wait > 0;
 	SpinLockRelease(&fl_shared->budget_mutex);
 	return wait;
+}
+
+bool
+fl_budget_try(void)
+{
+	bool		taken;
+
+	SpinLockAcquire(&fl_shared->budget_mutex);
+	taken = !fl_shared->budget_awaited && take_token() == 0;
+	SpinLockRelease(&fl_shared->budget_mutex);
+	return taken;
 }

@@ -23,6 +23,7 @@
 
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
@@ -224,9 +225,29 @@ fl_wake_doors(void)
 	{
 		FlDoor	   *door = &fl_shared->doors[i];
 
+		/* A door that flushes looks by itself afterwards. */
+		if (fl_my_slot != NULL && fl_my_slot == &fl_shared->slots[fl_slot_number(FL_WORKER_FRONT_DOOR, i)])
+			continue;
 		if (pg_atomic_read_u32(&door->owed) != 0 || pg_atomic_read_u32(&door->has_feed) != 0)
 			fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
 	}
+}
+
+/* The average follows slowly upwards and downwards: an eighth of each new value. */
+static void
+flush_timed(XLogRecPtr lsn)
+{
+	instr_time	before;
+	instr_time	took;
+	uint32		average = pg_atomic_read_u32(&fl_shared->flush_us);
+
+	INSTR_TIME_SET_CURRENT(before);
+	XLogFlush(lsn);
+	INSTR_TIME_SET_CURRENT(took);
+	INSTR_TIME_SUBTRACT(took, before);
+	/* Two at a time may overwrite each other's value; it is an estimate. */
+	pg_atomic_write_u32(&fl_shared->flush_us,
+						(uint32) ((average * 7 + Min(INSTR_TIME_GET_MICROSEC(took), 10000000)) / 8));
 }
 
 bool
@@ -240,7 +261,7 @@ fl_flush_pass(void)
 		grow_copies(n);
 	if (n > 0)
 	{
-		XLogFlush(highest);
+		flush_timed(highest);
 		FL_COUNT(FL_C_FLUSHES, 1);
 		FL_STOP_POINT("flusher_before_publish");
 		publish_copies(n);

@@ -30,6 +30,7 @@ int			fl_max_shards = 4096;
 int			fl_ingest_ring_kb = 4096;
 int			fl_ingest_memory_kb = 16384;
 int			fl_max_connections = 20000;
+bool		fl_door_writes = true;
 int			fl_linger_ms = 5;
 int			fl_shard_lock_timeout_ms = 6000;
 int			fl_shard_hold_timeout_ms = 5000;
@@ -76,6 +77,11 @@ define_writing(void)
 							"When it is used up the door stops reading the sockets of publishers; QoS 0 may be dropped.",
 							&fl_ingest_memory_kb, 16384, 1024, 4194303,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("fleetlog.door_writes",
+							 "Lets a front door write a batch by itself when nobody else writes to its shard.",
+							 "Off: every batch goes through the appender, and the flusher makes it durable.",
+							 &fl_door_writes, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.linger",
 							"How long a batch of QoS 0 records may wait for more.",
 							NULL,

@@ -309,6 +309,8 @@ fl_shard_forget(Oid stream)
  * Runs inside the commit of the writer, its shard lock still held, hence in
  * offset order; nothing here can fail.
  */
+bool		fl_flush_by_myself = false;
+
 void
 fl_shard_publish(FlShard *shard, int64 tail, XLogRecPtr lsn)
 {
@@ -324,5 +326,6 @@ fl_shard_publish(FlShard *shard, int64 tail, XLogRecPtr lsn)
 	if (!was_dirty)
 		fl_dirty_add((FlShardEntry *) shard);
 	pg_atomic_fetch_add_u64(&fl_shared->any_dirty, 1);
-	fl_worker_wake(FL_WORKER_FLUSHER, 0);
+	if (!fl_flush_by_myself)
+		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 }

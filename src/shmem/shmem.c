@@ -96,6 +96,7 @@ init_shared(void)
 	pg_atomic_init_u32(&fl_shared->committing, 0);
 	pg_atomic_init_u64(&fl_shared->published_lsn, 0);
 	pg_atomic_init_u64(&fl_shared->any_dirty, 0);
+	pg_atomic_init_u32(&fl_shared->flush_us, 0);
 	pg_atomic_init_u64(&fl_shared->confirm_wanted, 0);
 	pg_atomic_init_u64(&fl_shared->confirmed_lsn, 0);
 	pg_atomic_init_u32(&fl_shared->doors_alive, 0);

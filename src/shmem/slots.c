@@ -211,6 +211,22 @@ stop_point_is_set(const char *name)
 	return false;
 }
 
+bool
+fl_stop_points_hold(const char *prefix)
+{
+	size_t		len = strlen(prefix);
+	const char *p = fl_stop_points;
+
+	while (p != NULL && *p != '\0')
+	{
+		p += strspn(p, " ,");
+		if (strncmp(p, prefix, len) == 0)
+			return true;
+		p += strcspn(p, ", ");
+	}
+	return false;
+}
+
 /*
  * Tests only.  The process stays here until the setting no longer names the
  * point, or until it is told to end; it reads the configuration itself because

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * turn.h
+ *		What every transaction that writes batches for clients does, whichever
+ *		process runs it: the appender, or a front door that writes by itself.
+ *
+ *		StartTransactionCommand, snapshot
+ *		fl_turn_begin()
+ *		per batch, shards ascending, each shard locked: fl_turn_check, fl_turn_write
+ *		fl_turn_finish()		what follows from the batches and must agree with them
+ *		commit
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_TURN_H
+#define FLEETLOG_TURN_H
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/errors.h"
+#include "fleetlog/log.h"
+#include "fleetlog/shmem.h"
+
+/* Forget what an aborted turn left behind. */
+extern void fl_turn_begin(void);
+
+/*
+ * May this batch go where its door routed it?  `info` is the stream as this
+ * transaction sees it, NULL when there is none.
+ */
+extern FlError fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *info);
+
+/*
+ * Append the batch to its shard, whose lock is held.  `body` is the entry's body
+ * and is stamped in place.  Returns the offset of its first record; raises what
+ * fl_log_append raises.
+ */
+extern int64 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body);
+
+/* All batches are written: do what belongs into the same transaction. */
+extern void fl_turn_finish(void);
+
+#endif							/* FLEETLOG_TURN_H */

@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * turn.c
+ *		The part of a writing transaction that appender and front doors share
+ *		(turn.h), so that a record means the same whoever wrote it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fleetlog/turn.h"
+
+void
+fl_turn_begin(void)
+{
+}
+
+FlError
+fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *info)
+{
+	if (info == NULL)
+		return FL_ERR_NO_STREAM;
+	if (entry->shards != info->shards)
+		return FL_ERR_MAP_CHANGED;
+	if (entry->shard < 0 || entry->shard >= info->shards)
+		return FL_ERR_NO_SHARD;
+	return FL_ERR_NONE;
+}
+
+int64
+fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
+{
+	FlAppend	a = {
+		.body = body,
+		.body_len = entry->body_len,
+		.nrecords = entry->nrecords,
+		.min_created = entry->min_created,
+		.max_created = entry->max_created
+	};
+	int64		base = fl_log_append(shard, &a);
+
+	FL_COUNT(FL_C_BATCHES, 1);
+	FL_COUNT(FL_C_RECORDS, entry->nrecords);
+	return base;
+}
+
+void
+fl_turn_finish(void)
+{
+}
