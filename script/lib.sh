@@ -184,6 +184,10 @@ fl_copy_source()
     # What the checkout no longer has must not be compiled or tested.
     (cd "$target" && find . \( -type f -o -type l \) ! -name '*.[od]' ! -name '*.so' -printf '%P\0') |
         LC_ALL=C sort -zu | LC_ALL=C comm -z -23 - "$list" | (cd "$target" && xargs -0 -r rm -f)
+    (cd "$target" && find . -name '*.[od]' | while IFS= read -r name; do
+        [ -e "${name%.[od]}.c" ] || rm -f "$name"
+    done)
+    find "$target" -mindepth 1 -type d -empty -delete
 }
 
 # Puts links to everything in a folder into another one, except to files of ours and to what is there already.
