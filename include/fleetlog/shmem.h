@@ -65,6 +65,8 @@ typedef struct FlShard
 	TimestampTz run_max_ts;		/* running maximum over every page of the leaf */
 	BlockNumber last_block;		/* last used block of the leaf, 0 if none */
 	BlockNumber leaf_nblocks;	/* blocks the leaf's file has, zero pages included */
+	BlockNumber extended_from;	/* blocks it had before it was last extended */
+	TimestampTz extended_at;	/* when that was; 0: never */
 	int32		last_items;		/* records numbered on last_block */
 	uint32		last_free;		/* bytes free on last_block */
 	bool		leaf_has_rows;	/* a live batch exists in the leaf */

@@ -7,7 +7,9 @@
  * pages of its own (FIRST, CONT).  The WAL record has the batch once; pages of
  * a spanning batch beyond the first FL_SPAN_PAGES are logged before, the page
  * with its head last, so that no reader, at whatever point a crash or a restore
- * to a point in time stopped, finds a head whose pages are missing.
+ * to a point in time stopped, finds a head whose pages are missing.  Such a batch
+ * first initialises the pages that it will fill last, so that zero pages lie
+ * behind the last written page only (extend.c).
  *
  * Item numbers and blocks are never reused, also after an abort; offsets are.
  *
@@ -21,7 +23,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -77,47 +78,6 @@ pieces_register(const Pieces *p, uint32 off, uint32 len)
 
 /* ---- pages ------------------------------------------------------------------ */
 
-/* Make sure the leaf's file has at least n blocks; we are its only extender. */
-static void
-extend_to(Relation rel, FlShard *w, BlockNumber n)
-{
-	while (w->leaf_nblocks < n)
-	{
-		Buffer		buf;
-
-		LockRelationForExtension(rel, ExclusiveLock);
-		buf = ReadBufferExtended(rel, MAIN_FORKNUM, P_NEW, RBM_NORMAL, NULL);
-		UnlockRelationForExtension(rel, ExclusiveLock);
-		w->leaf_nblocks = BufferGetBlockNumber(buf) + 1;
-		ReleaseBuffer(buf);
-	}
-}
-
-static Buffer
-new_page(Relation rel, FlShard *w, BlockNumber blk)
-{
-	Buffer		buf;
-
-	if (blk >= MaxBlockNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("segment \"%s\" is full", RelationGetRelationName(rel))));
-	if (blk == w->leaf_nblocks)
-	{
-		/* One call gives the new block zeroed and locked. */
-		LockRelationForExtension(rel, ExclusiveLock);
-		buf = ReadBufferExtended(rel, MAIN_FORKNUM, P_NEW, RBM_ZERO_AND_LOCK, NULL);
-		UnlockRelationForExtension(rel, ExclusiveLock);
-		if (BufferGetBlockNumber(buf) != blk)
-			elog(ERROR, "segment \"%s\" was extended by somebody else",
-				 RelationGetRelationName(rel));
-		w->leaf_nblocks = blk + 1;
-		return buf;
-	}
-	extend_to(rel, w, blk + 1);
-	return ReadBufferExtended(rel, MAIN_FORKNUM, blk, RBM_ZERO_AND_LOCK, NULL);
-}
-
 /* Block 0 at the first batch of a segment, or when its first try was aborted. */
 static void
 ensure_meta(Relation rel, FlShard *w, int32 shard, int64 base)
@@ -154,7 +114,7 @@ write_small(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 c
 	FlPageInfo	info = {.kind = FL_PAGE_BATCHES,.npages = 1};
 
 	if (fresh)
-		buf = new_page(rel, w, x->first_block);
+		buf = fl_new_page(rel, w, x->first_block);
 	else
 	{
 		buf = ReadBuffer(rel, x->first_block);
@@ -196,17 +156,23 @@ write_small(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 c
 	w->last_items = fresh ? (int32) count : w->last_items + (int32) count;
 }
 
-/* Pages page_no .. page_no + n - 1 of a spanning batch, in one record. */
+/*
+ * Pages page_no .. page_no + n - 1 of a spanning batch, in one record.  Reserving
+ * them only initialises them: nothing is to be read there yet, but no page in
+ * front of a written one is ever all zero.
+ */
 static void
-write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 page_no, uint32 n)
+write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 page_no,
+				uint32 n, bool reserve)
 {
 	Buffer		bufs[FL_SPAN_PAGES];
 	uint32		off = page_no * FL_PAGE_CAPACITY;
-	uint32		len = off >= x->length ? 0 : Min(x->length - off, n * FL_PAGE_CAPACITY);
+	uint32		len = reserve || off >= x->length ? 0 : Min(x->length - off, n * FL_PAGE_CAPACITY);
 
 	x->page_no = page_no;
+	x->flags = reserve ? FL_XL_RESERVE : 0;
 	for (uint32 i = 0; i < n; i++)
-		bufs[i] = new_page(rel, w, x->first_block + page_no + i);
+		bufs[i] = fl_new_page(rel, w, x->first_block + page_no + i);
 	if (RelationNeedsWAL(rel))
 		XLogEnsureRecordSpace(n, 20);
 
@@ -216,17 +182,8 @@ write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint
 		Page		page = BufferGetPage(bufs[i]);
 		uint32		at = i * FL_PAGE_CAPACITY;
 		uint32		here = at >= len ? 0 : Min(len - at, FL_PAGE_CAPACITY);
-		FlPageInfo	info = {
-			.kind = page_no + i == 0 ? FL_PAGE_FIRST : FL_PAGE_CONT,
-			.page_no = page_no + i,
-			.first_block = x->first_block,
-			.npages = x->npages,
-			.first_offset = x->first_offset,
-			.max_ts = x->max_ts
-		};
 
-		PageInit(page, BLCKSZ, FL_PAGE_SPECIAL_SIZE);
-		fl_page_write_special((uint8 *) page, &info);
+		fl_page_init_span((uint8 *) page, x, i);
 		if (here > 0)
 			pieces_copy(p, off + at, here, (uint8 *) page + FL_PAGE_HEADER_SIZE);
 		fl_page_set_lower((uint8 *) page, (uint16) (FL_PAGE_HEADER_SIZE + here));
@@ -243,7 +200,7 @@ write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint
 		if (len > 0)
 			pieces_register(p, off, len);
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		lsn = XLogInsert(FL_RMGR_ID, page_no == 0 ? XLOG_FL_SPAN : XLOG_FL_CONT);
+		lsn = XLogInsert(FL_RMGR_ID, page_no == 0 && !reserve ? XLOG_FL_SPAN : XLOG_FL_CONT);
 		for (uint32 i = 0; i < n; i++)
 			PageSetLSN(BufferGetPage(bufs[i]), lsn);
 	}
@@ -255,14 +212,16 @@ write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint
 static void
 write_span(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x)
 {
-	extend_to(rel, w, x->first_block);
+	/* All of them at once, so that one large batch is not taken for a high rate. */
+	fl_extend_to(rel, w, x->first_block + x->npages);
 	if (x->npages > FL_SPAN_PAGES)
-		extend_to(rel, w, x->first_block + x->npages);
-	for (uint32 at = FL_SPAN_PAGES; at < x->npages; at += FL_SPAN_PAGES)
-		write_span_part(rel, w, p, x, at, Min(x->npages - at, FL_SPAN_PAGES));
-	if (x->npages > FL_SPAN_PAGES)
+	{
+		write_span_part(rel, w, p, x, 0, FL_SPAN_PAGES, true);
+		for (uint32 at = FL_SPAN_PAGES; at < x->npages; at += FL_SPAN_PAGES)
+			write_span_part(rel, w, p, x, at, Min(x->npages - at, FL_SPAN_PAGES), false);
 		FL_STOP_POINT("append_between_parts");
-	write_span_part(rel, w, p, x, 0, Min(x->npages, FL_SPAN_PAGES));
+	}
+	write_span_part(rel, w, p, x, 0, Min(x->npages, FL_SPAN_PAGES), false);
 	w->last_block = x->first_block + x->npages - 1;
 	w->last_block_open = false;
 	w->last_items = FL_ITEMS_PER_PAGE;

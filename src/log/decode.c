@@ -285,7 +285,7 @@ decode_append(RowSink *sink, uint8 info)
 		const uint8 *bytes = (uint8 *) XLogRecGetData(r) + sizeof(x);
 
 		memcpy(&x, XLogRecGetData(r), sizeof(x));
-		if (x.flags & FL_XL_NO_DECODE)
+		if (x.flags & (FL_XL_NO_DECODE | FL_XL_RESERVE))
 			return;
 		len -= sizeof(x);
 		sink->shard = (int32) x.shard;

@@ -78,6 +78,7 @@ typedef struct xl_fl_append
 
 #define FL_XL_INIT_PAGE		0x0001	/* SMALL: the page is new */
 #define FL_XL_NO_DECODE		0x0002	/* a rewrite of rows already decoded */
+#define FL_XL_RESERVE		0x0004	/* CONT: the first pages, initialised only */
 
 /* XLOG_FL_GROW: one more record behind an uncompressed batch. */
 typedef struct xl_fl_grow
@@ -102,6 +103,9 @@ typedef struct xl_fl_dead
 	uint32		n;
 	/* n uint16 page offsets follow */
 } xl_fl_dead;
+
+/* The writer and redo initialise pages of a spanning batch by this. */
+extern void fl_page_init_span(uint8 *page, const xl_fl_append *x, uint32 i);
 
 /* XLOG_FL_SMALL on an existing page and GROW patch bytes by these, as redo does. */
 extern void fl_page_apply_grow(uint8 *page, uint16 page_off, const uint8 *record,
@@ -282,6 +286,14 @@ extern bool fl_write_grow(Relation rel, FlShard *shard, const FlRow *row, Comman
 						  TimestampTz ts, ItemPointer tid);
 
 
+/* ---- longer files (extend.c) --------------------------------------------------- */
+
+/* See that the writer's leaf has at least n blocks. */
+extern void fl_extend_to(Relation rel, FlShard *w, BlockNumber n);
+
+/* A block to be initialised, zeroed and locked exclusively; the file grows as needed. */
+extern Buffer fl_new_page(Relation rel, FlShard *w, BlockNumber blk);
+
 /* TID of record `index` of a batch. */
 static inline void
 fl_tid_set(ItemPointer tid, BlockNumber blk, uint32 npages, uint16 first_item, int32 index)
@@ -335,5 +347,8 @@ extern void fl_relation_vacuum(Relation rel, struct VacuumParams *params,
 /* Block of the page that has `offset`, or InvalidBlockNumber; counts pages read. */
 extern BlockNumber fl_seek_offset(Relation rel, int64 offset, int *pages_read);
 extern BlockNumber fl_seek_time(Relation rel, TimestampTz at, int *pages_read);
+
+/* The last block of the first nblocks that is written; 0 when none is. */
+extern BlockNumber fl_seek_last(Relation rel, BlockNumber nblocks);
 
 #endif							/* FLEETLOG_LOG_PRIVATE_H */

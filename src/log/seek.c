@@ -10,8 +10,8 @@
  * offset has its live batch, or belongs to it.  The running maximum of append
  * times never decreases either.
  *
- * A page that was extended but never written (all zero) tells nothing; the
- * search steps down to the next written page below it.
+ * A zero page lies behind all written ones (extend.c), so the search takes it for
+ * one that begins beyond everything.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,32 +23,17 @@
 
 #include "log_private.h"
 
-typedef struct Probe
-{
-	Relation	rel;
-	int		   *pages_read;
-} Probe;
-
-/*
- * Special space of the last written page at or below blk, not below floor.
- * Returns its block, or InvalidBlockNumber when all of them are empty.
- */
-static BlockNumber
-probe(Probe *p, BlockNumber blk, BlockNumber floor, FlPageInfo *info)
+/* Special space of a block; false when it is not written yet. */
+static bool
+probe(Relation rel, BlockNumber blk, FlPageInfo *info, int *pages_read)
 {
 	uint8		page[FL_PAGE_SIZE];
 
-	for (;; blk--)
-	{
-		fl_page_copy(p->rel, blk, NULL, page, info);
-		if (p->pages_read)
-			(*p->pages_read)++;
-		if (info->kind == FL_PAGE_BATCHES || info->kind == FL_PAGE_FIRST ||
-			info->kind == FL_PAGE_CONT)
-			return blk;
-		if (blk == floor)
-			return InvalidBlockNumber;
-	}
+	fl_page_copy(rel, blk, NULL, page, info);
+	if (pages_read)
+		(*pages_read)++;
+	return info->kind == FL_PAGE_BATCHES || info->kind == FL_PAGE_FIRST ||
+		info->kind == FL_PAGE_CONT;
 }
 
 /* The block where a batch begins whose page was found. */
@@ -61,27 +46,23 @@ batch_start(BlockNumber blk, const FlPageInfo *info)
 BlockNumber
 fl_seek_offset(Relation rel, int64 offset, int *pages_read)
 {
-	Probe		p = {rel, pages_read};
 	BlockNumber lo = 1,
-				hi,				/* invariant: the answer is in [lo, hi) or none */
+				hi = RelationGetNumberOfBlocks(rel),	/* invariant: the answer is in [lo, hi) or
+														 * found */
 				found = InvalidBlockNumber;
 	FlPageInfo	info;
 
-	hi = RelationGetNumberOfBlocks(rel);
 	while (lo < hi)
 	{
 		BlockNumber mid = lo + (hi - lo) / 2;
-		BlockNumber at = probe(&p, mid, lo, &info);
 
-		if (at == InvalidBlockNumber)
-			lo = mid + 1;		/* nothing written in [lo, mid] */
-		else if (info.first_offset <= offset)
+		if (probe(rel, mid, &info, pages_read) && info.first_offset <= offset)
 		{
-			found = batch_start(at, &info);
+			found = batch_start(mid, &info);
 			lo = mid + 1;
 		}
 		else
-			hi = at;
+			hi = mid;
 	}
 	return found;
 }
@@ -90,27 +71,47 @@ fl_seek_offset(Relation rel, int64 offset, int *pages_read)
 BlockNumber
 fl_seek_time(Relation rel, TimestampTz at, int *pages_read)
 {
-	Probe		p = {rel, pages_read};
 	BlockNumber lo = 1,
-				hi,
+				hi = RelationGetNumberOfBlocks(rel),
 				found = InvalidBlockNumber;
 	FlPageInfo	info;
 
-	hi = RelationGetNumberOfBlocks(rel);
 	while (lo < hi)
 	{
 		BlockNumber mid = lo + (hi - lo) / 2;
-		BlockNumber blk = probe(&p, mid, lo, &info);
 
-		if (blk == InvalidBlockNumber)
-			lo = mid + 1;
+		if (!probe(rel, mid, &info, pages_read))
+			hi = mid;
 		else if (info.max_ts >= at)
 		{
-			found = batch_start(blk, &info);
-			hi = blk;
+			found = batch_start(mid, &info);
+			hi = mid;
 		}
 		else
 			lo = mid + 1;
 	}
 	return found;
+}
+
+/* The last written block, or 0: zero pages lie behind it only. */
+BlockNumber
+fl_seek_last(Relation rel, BlockNumber nblocks)
+{
+	BlockNumber lo = 1,
+				hi = nblocks;
+	BlockNumber step = 1;
+	FlPageInfo	info;
+
+	/* It is near the end: backwards in doubling steps, then between the last two. */
+	while (lo < hi)
+	{
+		BlockNumber mid = hi - lo > step ? hi - step : lo;
+
+		if (probe(rel, mid, &info, NULL))
+			lo = mid + 1;
+		else
+			hi = mid;
+		step = lo > 1 ? Max((hi - lo) / 2, 1) : step * 2;
+	}
+	return lo - 1;
 }

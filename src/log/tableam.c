@@ -258,20 +258,17 @@ am_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *t
 		uint8		page[FL_PAGE_SIZE];
 		FlMeta		meta;
 		FlPageInfo	info;
-		BlockNumber blk = n - 1;
+		BlockNumber blk = fl_seek_last(rel, n);
 
 		/* Offsets are dense: from the segment's base to the last written page. */
-		while (blk > 0)
-		{
-			fl_page_copy(rel, blk, NULL, page, &info);
-			if (info.kind != FL_PAGE_NEW)
-				break;
-			blk--;
-		}
 		if (blk > 0 && fl_meta_read(rel, &meta))
 		{
-			double		first = (double) (info.first_offset - meta.base_offset);
-			double		full = blk - (info.kind == FL_PAGE_CONT ? info.page_no : 0);
+			double		first;
+			double		full;
+
+			fl_page_copy(rel, blk, NULL, page, &info);
+			first = (double) (info.first_offset - meta.base_offset);
+			full = blk - (info.kind == FL_PAGE_CONT ? info.page_no : 0);
 
 			/* The last page (or batch) counts like those before it. */
 			*tuples = full > 1 ? first + first / (full - 1) : FL_ITEMS_PER_PAGE / 4;

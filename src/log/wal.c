@@ -114,6 +114,31 @@ redo_small(XLogReaderState *record)
 	UnlockReleaseBuffer(buf);
 }
 
+/*
+ * Initialise page number `i` of those in a record of a spanning batch.  Used by
+ * the writer and by redo alike.  The page of the head is reserved as a page that
+ * has no batches yet, so that nobody takes it for a head.
+ */
+void
+fl_page_init_span(uint8 *page, const xl_fl_append *x, uint32 i)
+{
+	FlPageInfo	info = {0};
+
+	info.page_no = x->page_no + i;
+	info.kind = info.page_no == 0 ? FL_PAGE_FIRST : FL_PAGE_CONT;
+	info.first_block = x->first_block;
+	info.npages = x->npages;
+	info.first_offset = x->first_offset;
+	info.max_ts = x->max_ts;
+	if (info.kind == FL_PAGE_FIRST && (x->flags & FL_XL_RESERVE))
+	{
+		info.kind = FL_PAGE_BATCHES;
+		info.npages = 1;
+	}
+	PageInit((Page) page, BLCKSZ, FL_PAGE_SPECIAL_SIZE);
+	fl_page_write_special(page, &info);
+}
+
 /* The pages of a spanning batch that this record carries, in order. */
 static void
 redo_span_pages(XLogReaderState *record)
@@ -125,19 +150,11 @@ redo_span_pages(XLogReaderState *record)
 
 	for (int i = 0; i <= XLogRecMaxBlockId(record); i++)
 	{
-		FlPageInfo	info = {0};
 		Buffer		buf = XLogInitBufferForRedo(record, i);
 		Page		page = BufferGetPage(buf);
 		uint32		n = Min(avail - at, FL_PAGE_CAPACITY);
 
-		PageInit(page, BLCKSZ, FL_PAGE_SPECIAL_SIZE);
-		info.page_no = xlrec->page_no + i;
-		info.kind = info.page_no == 0 ? FL_PAGE_FIRST : FL_PAGE_CONT;
-		info.first_block = xlrec->first_block;
-		info.npages = xlrec->npages;
-		info.first_offset = xlrec->first_offset;
-		info.max_ts = xlrec->max_ts;
-		fl_page_write_special((uint8 *) page, &info);
+		fl_page_init_span((uint8 *) page, xlrec, i);
 		memcpy((char *) page + FL_PAGE_HEADER_SIZE, bytes + at, n);
 		fl_page_set_lower((uint8 *) page, FL_PAGE_HEADER_SIZE + n);
 		at += n;
