@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * keeper.c
- *		The keeper: creates segments ahead of need, freezes, watches the disk.
+ *		The keeper: creates segments ahead of need, freezes, watches the disk, and
+ *		lets retention do its work (retention.c).
  *
  * It is also the worker that looks for the extension first, and notices when it
  * is dropped: the launcher keeps all others away until it is there.
@@ -28,6 +29,7 @@
 #include "utils/wait_event.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/log.h"
 #include "fleetlog/log_tail.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
@@ -36,19 +38,8 @@
 #define TURN_MS			1000
 #define FREEZE_MS		30000
 #define MIN_GAP_MS		50		/* writers ask at each batch while their leaf is more than half full */
-#define RATE_WINDOW_MS	10000	/* shortest time over which a rate is measured */
 #define LOCK_TIMEOUT	"500ms"
 
-/* What is remembered of a shard to know its rate. */
-typedef struct FlShardRate
-{
-	FlShardKey	key;			/* hash key: must come first */
-	int64		tail;			/* at the last measurement */
-	TimestampTz at;
-	double		rate;			/* records a second, smoothed; 0: not known yet */
-} FlShardRate;
-
-static HTAB *rates = NULL;
 static uint64 segments_made = 0;
 static MemoryContext turn_context;
 
@@ -94,75 +85,15 @@ in_transaction(void (*work) (Oid), Oid arg)
 
 /* ---- segments ---------------------------------------------------------------------- */
 
-static FlShardRate *
-rate_of(const FlShardKey *key)
-{
-	FlShardRate *r;
-	bool		found;
-
-	if (rates == NULL)
-	{
-		HASHCTL		ctl;
-
-		memset(&ctl, 0, sizeof(ctl));
-		ctl.keysize = sizeof(FlShardKey);
-		ctl.entrysize = sizeof(FlShardRate);
-		ctl.hcxt = TopMemoryContext;
-		rates = hash_create("fleetlog rates", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	r = hash_search(rates, key, HASH_ENTER, &found);
-	if (!found)
-	{
-		r->tail = -1;
-		r->at = 0;
-		r->rate = 0;
-	}
-	return r;
-}
-
-static double
-measure_rate(FlShard *shard, int64 tail, TimestampTz now)
-{
-	FlShardRate *r = rate_of(&shard->key);
-
-	if (r->tail < 0 || tail < r->tail)
-	{
-		r->tail = tail;
-		r->at = now;
-	}
-	else if (now - r->at >= RATE_WINDOW_MS * INT64CONST(1000))
-	{
-		double		recent = (tail - r->tail) * 1e6 / (double) (now - r->at);
-
-		r->rate = r->rate == 0 ? recent : r->rate * 0.8 + recent * 0.2;
-		r->tail = tail;
-		r->at = now;
-	}
-	return r->rate;
-}
-
 static void
-create_next(const FlStreamInfo *stream, FlShard *shard, int64 lower, double rate)
+create_next(const FlStreamInfo *stream, int32 number, int64 lower, int64 tail, Oid last)
 {
-	double		bytes = 0;
-	uint64		records = pg_atomic_read_u64(&shard->n_records);
-	int			in_shard = 0;
-	int			in_stream = 0;
-	int64		width;
+	double		rate = 0;
+	double		record_bytes = 0;
 
-	if (records > 0)
-		bytes = (double) pg_atomic_read_u64(&shard->n_bytes) / records;
-	for (int i = 0; i < stream->shards; i++)
-	{
-		int			n = 0;
-
-		(void) fl_segment_list(stream->relid, i, &n);
-		in_stream += n;
-		if (i == shard->key.shard)
-			in_shard = n;
-	}
-	width = fl_segment_width(stream, rate, bytes, in_shard, in_stream);
-	fl_segment_create(stream->relid, shard->key.shard, lower, lower + width);
+	if (OidIsValid(last))
+		fl_log_segment_rate(last, tail, &rate, &record_bytes);
+	(void) fl_segment_create_next(stream->relid, number, lower, rate, record_bytes);
 	segments_made++;
 }
 
@@ -172,50 +103,49 @@ create_next(const FlStreamInfo *stream, FlShard *shard, int64 lower, double rate
  * all it is made at once.
  */
 static void
-look_after_shard(const FlStreamInfo *stream, int32 number, TimestampTz now)
+look_after_shard(const FlStreamInfo *stream, int32 number)
 {
 	FlShard    *shard = fl_shard_find(stream->relid, number);
 	FlSegment	seg;
 	FlSegment	next;
 	int64		tail;
-	double		rate;
 
 	/* Nobody has written to it since server start. */
 	if (shard == NULL)
 		return;
 	tail = (int64) pg_atomic_read_u64(&shard->visible_tail);
-	rate = measure_rate(shard, tail, now);
 	if (!fl_segment_find(stream->relid, number, tail, &seg))
 	{
 		int			n = 0;
 		const FlSegment *list = fl_segment_list(stream->relid, number, &n);
 
-		/* Begin where the last segment ends, or at the tail where there is none. */
-		create_next(stream, shard, n > 0 && list[n - 1].upper <= tail ? list[n - 1].upper : tail, rate);
+		create_next(stream, number, tail, tail, n > 0 && list[n - 1].upper <= tail ? list[n - 1].leaf : InvalidOid);
 		shard->want_segment = false;
 		return;
 	}
 	if (!shard->want_segment && tail - seg.lower < (seg.upper - seg.lower) / 2)
 		return;
 	if (!fl_segment_find(stream->relid, number, seg.upper, &next))
-		create_next(stream, shard, seg.upper, rate);
+		create_next(stream, number, seg.upper, tail, seg.leaf);
 	shard->want_segment = false;
 }
+
+/* The stream that is being looked after, copied. */
+static FlStreamInfo stream;
 
 static void
 look_after_stream(Oid relid)
 {
 	const FlStreamInfo *info = fl_stream_lookup(relid);
-	TimestampTz now = GetCurrentTimestamp();
-	FlStreamInfo stream;
 
+	stream.relid = InvalidOid;
 	if (info == NULL)
 		return;
 	/* The cache may be rebuilt by the DDL below. */
 	stream = *info;
 	stream.schema = stream.name = NULL;
 	for (int i = 0; i < stream.shards; i++)
-		look_after_shard(&stream, i, now);
+		look_after_shard(&stream, i);
 }
 
 /* ---- disk reserve -------------------------------------------------------------------- */
@@ -293,6 +223,19 @@ each_stream(void (*work) (Oid))
 	}
 }
 
+/* Retention's steps are transactions of their own. */
+static void
+look_after_streams(void)
+{
+	for (int i = 0; i < stream_count && !fl_worker_should_stop(); i++)
+	{
+		fl_worker_turn();
+		if (in_transaction(look_after_stream, stream_oids[i]) && OidIsValid(stream.relid))
+			fl_retention_run(&stream);
+	}
+	fl_retention_end_turn();
+}
+
 /*
  * Until the next turn is due or a writer asks, but never so often that looking
  * at all streams costs more than the writing.  After a segment was made the
@@ -325,6 +268,8 @@ fl_main_keeper(Datum arg)
 
 	fl_worker_begin(FL_WORKER_KEEPER, 0, true);
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	/* Nothing it commits is worth waiting for the disk; locks go the sooner. */
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	turn_context = AllocSetContextCreate(TopMemoryContext, "fleetlog keeper turn", ALLOCSET_DEFAULT_SIZES);
 	last_freeze = GetCurrentTimestamp();
 	while (!fl_worker_should_stop())
@@ -337,7 +282,7 @@ fl_main_keeper(Datum arg)
 		watch_disk();
 		if (in_transaction(load_streams, InvalidOid) && extension_gone)
 			leave_without_extension();
-		each_stream(look_after_stream);
+		look_after_streams();
 		if (GetCurrentTimestamp() - last_freeze >= FREEZE_MS * INT64CONST(1000))
 		{
 			each_stream(fl_log_freeze_stream);

@@ -14,4 +14,9 @@
 /* In a transaction, in a connected process. */
 extern bool fl_extension_exists(void);
 
+/* retention.c: what the keeper does for a stream, outside a transaction, and after all of them. */
+struct FlStreamInfo;
+extern void fl_retention_run(const struct FlStreamInfo *stream);
+extern void fl_retention_end_turn(void);
+
 #endif							/* FLEETLOG_WORKER_INTERNAL_H */

@@ -102,6 +102,9 @@ typedef struct FlShardRow
 	int64		tail;			/* floor: the files may know a later one */
 } FlShardRow;
 
+/* The stream, which the caller of an SQL function must own: 42809 or 42501 else. */
+extern const FlStreamInfo *fl_stream_own(Oid relid);
+
 /* Reads the row as committed (or as written by this transaction); false: none. */
 extern bool fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row);
 
@@ -118,6 +121,28 @@ extern void fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail);
  */
 extern bool fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset, int64 *timeline);
 extern void fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 timeline);
+
+/* ---- Holds (L7) --------------------------------------------------------------- */
+
+typedef struct FlHold
+{
+	int64		id;				/* 0: none */
+	int64		lower;
+	int64		upper;			/* exclusive */
+} FlHold;
+
+/*
+ * The hold that begins first among those with a record in [from, to); false:
+ * none.  As committed by now, whatever snapshot the transaction uses; who holds
+ * the shard's lock can rely on the answer until commit.
+ */
+extern bool fl_hold_find(Oid stream, int32 shard, int64 from, int64 to, FlHold *hold);
+
+/* Raises LF108, naming the hold and its reason. */
+extern void fl_hold_refuse(Oid stream, int32 shard, const FlHold *hold);
+
+/* Raises LF108 when anything of the stream is held. */
+extern void fl_hold_refuse_drop(Oid stream);
 
 /* ---- Segments --------------------------------------------------------------- */
 
@@ -165,14 +190,57 @@ extern Oid	fl_shard_table(Oid stream, int32 shard);
 extern Oid	fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper);
 
 /*
- * Width (a power of two) for the next segment of a shard: what the recent rate
- * fills in max(retention / 16, 1 h), narrowed by the stream's segment targets,
- * doubled for each time the ceilings of leaves are exceeded.
+ * Create the segment of a shard that begins at `lower`, as wide as rate,
+ * retention and the number of segments suggest, and not into the one behind it.
  * rate: records per second of the shard, 0 = unknown.  record_bytes: stored
  * bytes per record, 0 = unknown.
  */
+extern Oid	fl_segment_create_next(Oid stream, int32 shard, int64 lower, double rate, double record_bytes);
+
+/*
+ * The time that a segment should take to fill: a sixteenth of the retention, more
+ * where a stream has many shards (1,000 segments are its ceiling); a day where
+ * nothing expires.  In seconds.
+ */
+extern double fl_segment_span(const FlStreamInfo *stream);
+
+/*
+ * How many offsets (a power of two) the next segment of a shard should take:
+ * what the rate fills in fl_segment_span, narrowed by retention_bytes and the
+ * stream's segment targets, doubled for each segment above the ceilings.
+ */
 extern int64 fl_segment_width(const FlStreamInfo *stream, double rate, double record_bytes,
 							  int leaves_shard, int leaves_stream);
+
+/*
+ * Let a segment end earlier: its upper bound becomes `upper`, which must not be
+ * below any of its records.  The caller holds the shard's lock.  Readers and
+ * plans are not disturbed: like ATTACH it takes ShareUpdateExclusive on the
+ * shard's table and on the segment.  False: one of them was not free.
+ */
+extern bool fl_segment_cut(Oid stream, const FlSegment *seg, int64 upper);
+
+/* How long these may wait for locks that readers hold (0: not at all). */
+typedef enum FlSegmentWait
+{
+	FL_SEGMENT_DONE,
+	FL_SEGMENT_TABLE_BUSY,		/* the shard's table is in use */
+	FL_SEGMENT_BUSY				/* the segment itself is in use */
+} FlSegmentWait;
+
+/*
+ * Take a segment out of its stream; it is dropped by fl_segment_drop_detached in
+ * a later transaction, so that nobody waits for a disk while the shard's table is
+ * locked.  With wait_ms > 0 a lock that is not free is waited for, and 55P03
+ * raised at the end of that time.  The transaction must end right after.
+ */
+extern FlSegmentWait fl_segment_detach(Oid stream, const FlSegment *seg, int wait_ms);
+
+/* Drop what was detached; returns how many were in use and are still there. */
+extern int	fl_segment_drop_detached(void);
+
+/* Give a segment whose records are all below the head an empty file; false: in use. */
+extern bool fl_segment_empty(Oid stream, const FlSegment *seg, int wait_ms);
 
 /* ---- Templates of keys (P2) ------------------------------------------------- */
 
@@ -341,5 +409,6 @@ extern void fl_refuse_init(void);
  */
 extern void fl_refuse_suspend(void);
 extern void fl_refuse_resume(void);
+extern bool fl_refuse_is_suspended(void);
 
 #endif							/* FLEETLOG_CATALOG_H */

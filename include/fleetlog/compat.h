@@ -50,6 +50,27 @@ typedef RelFileNode FlRelFile;
 #define FL_FILE_EQUALS(a, b)		RelFileNodeEquals(a, b)
 #endif
 
+/* A new, empty file for a relation (needs utils/relcache.h). */
+#if PG_VERSION_NUM >= 160000
+#define FL_SET_NEW_FILE(rel)		RelationSetNewRelfilenumber((rel), (rel)->rd_rel->relpersistence)
+#else
+#define FL_SET_NEW_FILE(rel)		RelationSetNewRelfilenode((rel), (rel)->rd_rel->relpersistence)
+#endif
+
+/*
+ * The process behind a virtual transaction id; NULL when it is gone (needs
+ * storage/procarray.h or storage/sinvaladt.h).  Process numbers took the place of backend ids in 17.
+ */
+#if PG_VERSION_NUM >= 170000
+#define FL_VXID_PROC(vxid)			ProcNumberGetProc((vxid).procNumber)
+#define FL_PROC_LXID(proc)			((proc)->vxid.lxid)
+#define FL_VXID_IS_PREPARED(vxid)	((vxid).procNumber == INVALID_PROC_NUMBER)
+#else
+#define FL_VXID_PROC(vxid)			BackendIdGetProc((vxid).backendId)
+#define FL_PROC_LXID(proc)			((proc)->lxid)
+#define FL_VXID_IS_PREPARED(vxid)	((vxid).backendId == InvalidBackendId)
+#endif
+
 /* WAL wants the changed buffer dirty before it is registered since 17: we do that always. */
 
 /* Old transaction ids: ShmemVariableCache became TransamVariables in 17. */

@@ -15,6 +15,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
+#include "fleetlog/catalog.h"
 #include "fleetlog/errors.h"
 #include "fleetlog/record_batch.h"
 #include "fleetlog/shmem.h"
@@ -82,6 +83,34 @@ extern int64 fl_log_append(FlShard *shard, FlAppend *batch);
  * segment with room?  Lock held.  A process that serves sockets asks before.
  */
 extern bool fl_log_is_ready(FlShard *shard, uint32 nrecords);
+
+/*
+ * Raise the head of a shard, whose lock is held, up to `head`, but not over a
+ * held record: hold->id says which hold stopped it, 0: none.  Returns the head
+ * as it is then; readers see it when the transaction has committed.
+ */
+extern int64 fl_log_raise_head(FlShard *shard, int64 head, FlHold *hold);
+
+/* Raises LF101 with the oldest offset as detail. */
+extern void fl_log_too_old(Oid stream, int32 shard, int64 offset, int64 head);
+
+/* What the keeper needs to know of a segment. */
+typedef struct FlSegmentStat
+{
+	BlockNumber blocks;
+	int64		first_offset;	/* -1: it holds no batch; the others are unset then */
+	TimestampTz first_ts;		/* append time of its first batch */
+	TimestampTz last_ts;		/* latest append time */
+} FlSegmentStat;
+
+/* False when the segment is gone.  Takes AccessShareLock for the time of the call. */
+extern bool fl_log_segment_stat(Oid leaf, FlSegmentStat *stat);
+
+/*
+ * Records a second since the segment began, and stored bytes per record, where
+ * `tail` is the shard's next offset; zeros: not known.
+ */
+extern void fl_log_segment_rate(Oid leaf, int64 tail, double *rate, double *record_bytes);
 
 /* Next offset to be given out; lock held. */
 extern int64 fl_log_next_offset(FlShard *shard);

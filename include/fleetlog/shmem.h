@@ -50,6 +50,16 @@ typedef struct FlShardKey
 	int32		shard;
 } FlShardKey;
 
+/* What retention did to a shard, and what it waits for (stat_stream). */
+typedef struct FlRetentionStat
+{
+	TimestampTz run_at;			/* last look at the shard; 0: none since server start */
+	TimestampTz dropped_at;		/* when a segment went last; 0: none since server start */
+	uint64		dropped;		/* segments since server start */
+	Oid			evicting;		/* segment whose users are being cancelled */
+	char		waits_for[96];	/* empty: nothing */
+} FlRetentionStat;
+
 typedef struct FlShard
 {
 	FlShardKey	key;			/* hash key: must come first */
@@ -91,6 +101,9 @@ typedef struct FlShard
 	pg_atomic_uint64 n_lock_waits;	/* conditional locks that failed */
 	bool		want_segment;	/* the tail leaf is half full: keeper, make the next */
 	bool		left_aside;		/* the appender has batches that wait for the lock: it goes first */
+
+	/* --- retention: written by the keeper, mutex ------------------------- */
+	FlRetentionStat retention;
 } FlShard;
 
 /* Find or create the shared entry; in a transaction.  Never returns NULL. */
@@ -112,6 +125,12 @@ extern void fl_shard_forget(Oid stream);
  */
 extern void fl_shard_publish(FlShard *shard, int64 tail, XLogRecPtr lsn);
 extern bool fl_flush_by_myself;
+
+/*
+ * A head was raised and the raise has committed: rows below are hidden from now
+ * on.  Nothing happens where nobody has used the shard yet.  Cannot fail.
+ */
+extern void fl_shard_publish_head(Oid stream, int32 shard, int64 head);
 
 /* ---- Rings between a front door and the appender ---------------------- */
 

@@ -45,7 +45,8 @@ COMMENT ON FUNCTION fleetlog._stat_connection() IS 'internal: rows of fleetlog.s
 CREATE FUNCTION fleetlog._stat_shard(
 		OUT stream oid, OUT shard int, OUT head bigint, OUT visible_tail bigint, OUT flushed_tail bigint, OUT confirmed_tail bigint,
 		OUT durable_tail bigint, OUT commit_lsn pg_lsn, OUT confirm_lsn pg_lsn, OUT records bigint, OUT batches bigint,
-		OUT bytes bigint, OUT lock_waits bigint)
+		OUT bytes bigint, OUT lock_waits bigint, OUT retention_run_at timestamptz, OUT segment_dropped_at timestamptz,
+		OUT segments_dropped bigint, OUT retention_waits_for text)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_shard' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16;
 COMMENT ON FUNCTION fleetlog._stat_shard() IS 'internal: rows of fleetlog.stat_stream';
@@ -90,10 +91,18 @@ CREATE VIEW fleetlog.stat_stream AS
 					   ELSE 'confirmation by synchronous standbys'
 				   END
 		   END AS waits_for,
-		   s.commit_lsn, s.confirm_lsn, s.records, s.batches, s.bytes, s.lock_waits
+		   s.commit_lsn, s.confirm_lsn, s.records, s.batches, s.bytes, s.lock_waits,
+		   g.segments, g.stored_bytes, fleetlog._oldest(c.stream, s.shard) AS oldest, h.holds,
+		   s.retention_run_at, s.segment_dropped_at, s.segments_dropped, s.retention_waits_for
 	FROM fleetlog._stat_shard() s
-	JOIN fleetlog.stream_config c ON c.stream = s.stream::pg_catalog.regclass;
-COMMENT ON VIEW fleetlog.stat_stream IS 'shards that were used since server start: how far they are durable, what they wait for, what was written';
+	JOIN fleetlog.stream_config c ON c.stream = s.stream::pg_catalog.regclass
+	LEFT JOIN LATERAL (
+		SELECT count(*)::int AS segments, coalesce(sum(pg_catalog.pg_relation_size(segment)), 0)::bigint AS stored_bytes
+		FROM fleetlog._segments(c.stream) WHERE shard = s.shard) g ON true
+	LEFT JOIN LATERAL (
+		SELECT count(DISTINCT hold)::int AS holds FROM fleetlog.hold_range_config r
+		WHERE r.stream = c.stream AND r.shard = s.shard) h ON true;
+COMMENT ON VIEW fleetlog.stat_stream IS 'shards that were used since server start: how far they are durable, what they wait for, what was written, and what retention does';
 
 CREATE VIEW fleetlog.stat_mount AS
 	SELECT m.prefix, m.stream, coalesce(s.messages_in, 0) AS messages_in, coalesce(s.bytes_in, 0) AS bytes_in, coalesce(s.refused, 0) AS refused,

@@ -5,6 +5,10 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int),
 	fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int),
 	fleetlog.drop_stream(regclass),
+	fleetlog.trim_head(regclass, int, bigint, bigint),
+	fleetlog.hold(regclass, jsonb, text),
+	fleetlog.release_hold(bigint),
+	fleetlog._segment_width(interval, bigint, int, float8, float8, int, int, bigint, interval),
 	fleetlog._create_segment(regclass, int, bigint, bigint),
 	fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int),
 	fleetlog.alter_mount(text, regclass, text, text, text, text, int),
@@ -28,8 +32,10 @@ GRANT EXECUTE ON FUNCTION
 
 -- Which streams and mounts there are is no secret, as which tables there are is none in PostgreSQL.
 GRANT SELECT ON fleetlog.stream, fleetlog.stream_shard, fleetlog.mount TO PUBLIC;
-GRANT SELECT ON fleetlog.tenant, fleetlog.device, fleetlog.device_credential, fleetlog.policy, fleetlog.audit,
+GRANT SELECT ON fleetlog.stream_hold, fleetlog.hold_range_config, fleetlog.detached_segment, fleetlog.tenant, fleetlog.device, fleetlog.device_credential, fleetlog.policy, fleetlog.audit,
 	fleetlog.shard_map_config, fleetlog.epoch_config TO fleetlog_admin;
+
+GRANT EXECUTE ON FUNCTION fleetlog._oldest(regclass, int) TO fleetlog_admin, pg_monitor;
 
 REVOKE ALL ON FUNCTION fleetlog._stat_auth() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_auth() TO fleetlog_admin, pg_monitor;

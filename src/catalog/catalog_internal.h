@@ -33,12 +33,17 @@ typedef enum FlTable
 	FL_TABLE_DEVICE,
 	FL_TABLE_CREDENTIAL,
 	FL_TABLE_POLICY,
+	FL_TABLE_HOLD,
+	FL_TABLE_HOLD_RANGE,
+	FL_TABLE_DETACHED,
 	FL_INDEX_SHARD,
 	FL_INDEX_EPOCH,
 	FL_INDEX_DEVICE_ID,
 	FL_INDEX_DEVICE,
 	FL_INDEX_CREDENTIAL,
 	FL_INDEX_CREDENTIAL_DEVICE,
+	FL_INDEX_HOLD,
+	FL_INDEX_HOLD_RANGE,
 	FL_N_TABLES
 } FlTable;
 
@@ -52,6 +57,18 @@ enum
 enum
 {
 	FL_SHARD_STREAM = 1, FL_SHARD_SHARD, FL_SHARD_HEAD, FL_SHARD_TAIL
+};
+enum
+{
+	FL_HOLD_ID = 1, FL_HOLD_STREAM, FL_HOLD_RANGES, FL_HOLD_REASON
+};
+enum
+{
+	FL_HOLD_RANGE_STREAM = 1, FL_HOLD_RANGE_SHARD, FL_HOLD_RANGE_LOWER, FL_HOLD_RANGE_UPPER, FL_HOLD_RANGE_HOLD
+};
+enum
+{
+	FL_DETACHED_SEGMENT = 1
 };
 enum
 {
@@ -159,9 +176,26 @@ extern bool fl_partition_bound(Oid relid, bool *is_list, int64 *lower, int64 *up
 /* Parent in pg_inherits, InvalidOid when there is none or it is being detached. */
 extern Oid	fl_partition_parent(Oid relid);
 
+/* ---- hold.c ------------------------------------------------------------------------ */
+
+/* Why a hold was made; "" when there is no such hold. */
+extern char *fl_hold_reason(int64 id);
+
 /* ---- segment_ddl.c ----------------------------------------------------------------- */
 
-extern int64 fl_segment_initial_width(int64 segment_bytes, int64 segment_age_us);
+/* What a leaf takes over from the shard's table. */
+typedef struct FlShardTable
+{
+	Oid			relid;
+	Oid			owner;
+	Oid			schema;
+	Oid			tablespace;
+	char	   *name;
+	char	   *qualified;
+	bool		has_grants;
+} FlShardTable;
+
+extern void fl_shard_table_read(Oid relid, FlShardTable *t);
 
 /* ---- refuse.c ---------------------------------------------------------------------------- */
 

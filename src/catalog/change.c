@@ -15,6 +15,8 @@
  *						so that revoking one device among millions costs each
  *						front door one comparison per connection.
  *
+ *		heads			of shards, which hide rows from readers at once.
+ *
  * Triggers on the tables collect the news, so that it does not matter who
  * writes them.  What a rolled back savepoint noted is forgotten.  News is
  * posted after the commit record is written and before locks are released;
@@ -49,6 +51,7 @@
 PG_FUNCTION_INFO_V1(fl_sql_catalog_changed);
 PG_FUNCTION_INFO_V1(fl_sql_stream_registered);
 PG_FUNCTION_INFO_V1(fl_sql_identity_changed);
+PG_FUNCTION_INFO_V1(fl_sql_head_changed);
 
 typedef struct PendingRevocation
 {
@@ -62,6 +65,14 @@ typedef struct DroppedStream
 	Oid			stream;
 } DroppedStream;
 
+typedef struct RaisedHead
+{
+	SubTransactionId subid;
+	Oid			stream;
+	int32		shard;
+	int64		head;
+} RaisedHead;
+
 /* Everything below lives until the end of the top transaction. */
 static bool pending_catalog = false;
 static bool pending_names = false;
@@ -70,6 +81,7 @@ static PendingRevocation *pending = NULL;
 static int	n_pending = 0;
 static int	pending_cap = 0;
 static List *dropped_streams = NIL; /* of DroppedStream */
+static List *raised_heads = NIL;	/* of RaisedHead */
 
 /*
  * Whether this is the database that the workers serve: revocations elsewhere
@@ -88,6 +100,7 @@ forget_pending(void)
 	pending = NULL;				/* was in TopTransactionContext */
 	n_pending = pending_cap = 0;
 	dropped_streams = NIL;
+	raised_heads = NIL;
 }
 
 static void
@@ -113,6 +126,12 @@ post_news(void)
 
 	if (fl_shared == NULL)
 		return;
+	foreach(lc, raised_heads)
+	{
+		RaisedHead *h = lfirst(lc);
+
+		fl_shard_publish_head(h->stream, h->shard, h->head);
+	}
 	foreach(lc, dropped_streams)
 		fl_shard_forget(((DroppedStream *) lfirst(lc))->stream);
 	if (pending_names)
@@ -141,7 +160,8 @@ change_xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (pending_catalog || pending_names || pending_everybody || n_pending > 0 || dropped_streams != NIL)
+			if (pending_catalog || pending_names || pending_everybody || n_pending > 0 || dropped_streams != NIL ||
+				raised_heads != NIL)
 				post_news();
 			forget_pending();
 			break;
@@ -174,6 +194,9 @@ inherit_pending(SubTransactionId from, SubTransactionId to)
 	foreach(lc, dropped_streams)
 		if (((DroppedStream *) lfirst(lc))->subid == from)
 			((DroppedStream *) lfirst(lc))->subid = to;
+	foreach(lc, raised_heads)
+		if (((RaisedHead *) lfirst(lc))->subid == from)
+			((RaisedHead *) lfirst(lc))->subid = to;
 }
 
 /* A savepoint is rolled back: what it noted has not happened. */
@@ -190,13 +213,16 @@ drop_pending(SubTransactionId subid)
 	foreach(lc, dropped_streams)
 		if (((DroppedStream *) lfirst(lc))->subid == subid)
 			dropped_streams = foreach_delete_current(dropped_streams, lc);
+	foreach(lc, raised_heads)
+		if (((RaisedHead *) lfirst(lc))->subid == subid)
+			raised_heads = foreach_delete_current(raised_heads, lc);
 }
 
 static void
 change_subxact_callback(SubXactEvent event, SubTransactionId mysubid,
 						SubTransactionId parent, void *arg)
 {
-	if (n_pending == 0 && dropped_streams == NIL)
+	if (n_pending == 0 && dropped_streams == NIL && raised_heads == NIL)
 		return;
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		inherit_pending(mysubid, parent);
@@ -393,6 +419,29 @@ credential_changed(TriggerData *data, TupleDesc desc)
 	}
 	if (lost)
 		fl_change_note_credential(fl_config_int(data->tg_trigtuple, FL_CREDENTIAL_ID, desc, true));
+}
+
+/*
+ * Row trigger of shard_config: a head rises, by trim_head, by retention or by a
+ * restore.  Readers see it when it has committed.
+ */
+Datum
+fl_sql_head_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	HeapTuple	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+	bool		isnull;
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	RaisedHead *h = palloc(sizeof(*h));
+
+	h->subid = GetCurrentSubTransactionId();
+	h->stream = DatumGetObjectId(heap_getattr(tuple, FL_SHARD_STREAM, desc, &isnull));
+	h->shard = (int32) fl_config_int(tuple, FL_SHARD_SHARD, desc, false);
+	h->head = fl_config_int(tuple, FL_SHARD_HEAD, desc, true);
+	raised_heads = lappend(raised_heads, h);
+	MemoryContextSwitchTo(old);
+	return PointerGetDatum(NULL);
 }
 
 /* Trigger of device and credential. */

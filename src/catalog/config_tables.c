@@ -40,12 +40,17 @@ static const char *const table_names[FL_N_TABLES] = {
 	[FL_TABLE_DEVICE] = "device",
 	[FL_TABLE_CREDENTIAL] = "credential",
 	[FL_TABLE_POLICY] = "policy",
+	[FL_TABLE_HOLD] = "hold_config",
+	[FL_TABLE_HOLD_RANGE] = "hold_range_config",
+	[FL_TABLE_DETACHED] = "detached_segment",
 	[FL_INDEX_SHARD] = "shard_config_key",
 	[FL_INDEX_EPOCH] = "epoch_config_key",
 	[FL_INDEX_DEVICE_ID] = "device_id",
 	[FL_INDEX_DEVICE] = "device_pkey",
 	[FL_INDEX_CREDENTIAL] = "credential_pkey",
 	[FL_INDEX_CREDENTIAL_DEVICE] = "credential_device",
+	[FL_INDEX_HOLD] = "hold_config_pkey",
+	[FL_INDEX_HOLD_RANGE] = "hold_range_config_key",
 };
 
 Oid

@@ -430,6 +430,8 @@ check_drop_table(DropStmt *stmt)
 		Oid			stream;
 		LogPart		part = classify(lfirst_oid(lc), &stream);
 
+		if (part == PART_ROOT)
+			fl_hold_refuse_drop(stream);
 		if ((part == PART_SEGMENT || part == PART_SHARD) && OidIsValid(stream) && !list_member_oid(roots, stream))
 			refuse_feature(stream, "dropping a segment or shard by hand is",
 						   "Records leave a stream by retention; fleetlog.drop_stream drops it as a whole.");
@@ -551,7 +553,7 @@ static void
 forget_stream(Oid relid)
 {
 	static const char *const tables[] = {
-		"mount_config", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
+		"hold_range_config", "hold_config", "mount_config", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
 	};
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 	Oid			types[1] = {REGCLASSOID};
@@ -610,6 +612,12 @@ fl_refuse_resume(void)
 {
 	if (suspended > 0)
 		suspended--;
+}
+
+bool
+fl_refuse_is_suspended(void)
+{
+	return suspended > 0;
 }
 
 static void

@@ -46,20 +46,8 @@
 
 PG_FUNCTION_INFO_V1(fl_sql_create_segment);
 
-/* What a new leaf takes over from the shard's table. */
-typedef struct ShardTable
-{
-	Oid			relid;
-	Oid			owner;
-	Oid			schema;
-	Oid			tablespace;
-	char	   *name;
-	char	   *qualified;
-	bool		has_grants;
-} ShardTable;
-
-static void
-read_shard_table(Oid relid, ShardTable *t)
+void
+fl_shard_table_read(Oid relid, FlShardTable *t)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class form;
@@ -81,7 +69,7 @@ read_shard_table(Oid relid, ShardTable *t)
 
 /* <shard's table>_<lower>, with another number behind where that is taken. */
 static char *
-choose_leaf_name(const ShardTable *t, int64 lower)
+choose_leaf_name(const FlShardTable *t, int64 lower)
 {
 	char		number[32];
 
@@ -101,7 +89,7 @@ choose_leaf_name(const ShardTable *t, int64 lower)
 
 /* May this role create a table there? */
 static bool
-may_create(const ShardTable *t)
+may_create(const FlShardTable *t)
 {
 	if (FL_SCHEMA_ACLCHECK(t->schema, t->owner, ACL_CREATE) != ACLCHECK_OK)
 		return false;
@@ -111,7 +99,7 @@ may_create(const ShardTable *t)
 
 /* Privileges on the shard's table are given on the leaf too. */
 static void
-copy_grants(const ShardTable *t, const char *leaf)
+copy_grants(const FlShardTable *t, const char *leaf)
 {
 	StringInfoData sql;
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(t->relid));
@@ -152,7 +140,7 @@ copy_grants(const ShardTable *t, const char *leaf)
 
 /* CREATE and ATTACH under the identity that the caller has set. */
 static Oid
-create_and_attach(const ShardTable *t, int64 lower, int64 upper, bool as_superuser)
+create_and_attach(const FlShardTable *t, int64 lower, int64 upper, bool as_superuser)
 {
 	char	   *name = choose_leaf_name(t, lower);
 	const char *leaf = quote_qualified_identifier(get_namespace_name(t->schema), name);
@@ -179,7 +167,7 @@ create_and_attach(const ShardTable *t, int64 lower, int64 upper, bool as_superus
 }
 
 static Oid
-create_as_owner(const ShardTable *t, int64 lower, int64 upper)
+create_as_owner(const FlShardTable *t, int64 lower, int64 upper)
 {
 	bool		as_superuser = !may_create(t);
 	Oid			save_user;
@@ -220,7 +208,7 @@ Oid
 fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper)
 {
 	Oid			table = fl_shard_table(stream, shard);
-	ShardTable	t;
+	FlShardTable t;
 	FlSegment	other;
 
 	if (!OidIsValid(table))
@@ -242,78 +230,8 @@ fl_segment_create(Oid stream, int32 shard, int64 lower, int64 upper)
 				 errmsg("segment from offset " INT64_FORMAT " to " INT64_FORMAT " overlaps segment \"%s\"",
 						lower, upper, get_rel_name(other.leaf)),
 				 errdetail("That segment goes from " INT64_FORMAT " to " INT64_FORMAT ".", other.lower, other.upper)));
-	read_shard_table(table, &t);
+	fl_shard_table_read(table, &t);
 	return create_as_owner(&t, lower, upper);
-}
-
-/* ---- Widths ------------------------------------------------------------------------- */
-
-#define FALLBACK_RECORD_BYTES	64.0	/* a compressed reading, before anything is known */
-
-static int64
-power_of_two(double records)
-{
-	int			bits = FL_MIN_SEGMENT_BITS;
-
-	while (bits < FL_MAX_SEGMENT_BITS && (double) ((int64) 1 << bits) < records)
-		bits++;
-	return (int64) 1 << bits;
-}
-
-/* The largest power of two that is not above the target. */
-static int64
-power_of_two_within(double records)
-{
-	int64		width = power_of_two(records);
-
-	if ((double) width > records && width > ((int64) 1 << FL_MIN_SEGMENT_BITS))
-		width /= 2;
-	return width;
-}
-
-/* Before any record has come, only the size target says something. */
-int64
-fl_segment_initial_width(int64 segment_bytes, int64 segment_age_us)
-{
-	int64		width = (int64) 1 << FL_DEFAULT_SEGMENT_BITS;
-
-	if (segment_bytes > 0)
-		width = power_of_two_within((double) segment_bytes / FALLBACK_RECORD_BYTES);
-
-	/* An unknown rate with an age target: begin narrow, the next one is fitted. */
-	if (segment_age_us > 0)
-		width = Min(width, (int64) 1 << (FL_MIN_SEGMENT_BITS + 4));
-	return width;
-}
-
-int64
-fl_segment_width(const FlStreamInfo *stream, double rate, double record_bytes,
-				 int leaves_shard, int leaves_stream)
-{
-	double		span_s = 3600.0;
-	int64		width;
-
-	if (rate <= 0)
-		width = fl_segment_initial_width(stream->segment_bytes, stream->segment_age_us);
-	else
-	{
-		if (stream->retention_age_us > 0)
-			span_s = Max(span_s, (double) stream->retention_age_us / USECS_PER_SEC / 16);
-		else
-			span_s = 24 * 3600.0;	/* nothing expires: fewer, larger segments */
-		width = power_of_two(rate * span_s);
-		if (stream->segment_bytes > 0)
-			width = Min(width, power_of_two_within((double) stream->segment_bytes /
-												   (record_bytes > 0 ? record_bytes : FALLBACK_RECORD_BYTES)));
-		if (stream->segment_age_us > 0)
-			width = Min(width, power_of_two_within(rate * stream->segment_age_us / USECS_PER_SEC));
-	}
-
-	/* Above a ceiling, each further leaf is twice as wide as the one before. */
-	for (int over = Max(leaves_shard - FL_MAX_SEGMENTS_SHARD, leaves_stream - FL_MAX_SEGMENTS_STREAM);
-		 over >= 0 && width < ((int64) 1 << FL_MAX_SEGMENT_BITS); over--)
-		width *= 2;
-	return width;
 }
 
 Datum

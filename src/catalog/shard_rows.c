@@ -66,6 +66,8 @@ fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail)
 	/* A stream that is being restored gets its rows from the dump. */
 	if (fl_stream_lookup(stream) == NULL)
 		return;
+	/* What was there below the head is never given out again. */
+	values[3] = Int64GetDatum(Max(head, tail));
 	(void) fl_config_execute("WITH raised AS (UPDATE fleetlog.shard_config"
 							 " SET head = greatest(head, $3), tail = greatest(tail, $4)"
 							 " WHERE stream = $1 AND shard = $2 AND (head < $3 OR tail < $4))"

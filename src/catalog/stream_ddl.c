@@ -255,7 +255,6 @@ fl_sql_create_stream(PG_FUNCTION_ARGS)
 	char	   *relname;
 	Oid			schema;
 	Oid			root;
-	int64		width;
 
 	fl_require_preload();
 	if (name == NULL || PG_ARGISNULL(1))
@@ -275,18 +274,15 @@ fl_sql_create_stream(PG_FUNCTION_ARGS)
 	schema = resolve_name(name, &relname);
 	root = create_tables(schema, relname, o.shards);
 	insert_config(root, &o);
-	width = fl_segment_initial_width(o.has_segment_bytes ? DatumGetInt64(o.segment_bytes) : 0,
-									 o.has_segment_age ? interval_us(o.segment_age) : 0);
 	for (int32 i = 0; i < o.shards; i++)
-		fl_segment_create(root, i, 0, width);
+		fl_segment_create_next(root, i, 0, 0, 0);
 	PG_RETURN_OID(root);
 }
 
 /* ---- alter_stream, drop_stream ------------------------------------------------------------ */
 
-/* The stream, which the caller must own. */
-static const FlStreamInfo *
-own_stream(Oid relid)
+const FlStreamInfo *
+fl_stream_own(Oid relid)
 {
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 
@@ -328,7 +324,6 @@ add_shards(Oid stream, int32 from, int32 to, bool quorum)
 	Oid			types[3] = {REGCLASSOID, INT4OID, INT8ARRAYOID};
 	Datum		values[3] = {ObjectIdGetDatum(stream), Int32GetDatum(to), (Datum) 0};
 	const FlStreamInfo *s = fl_stream_lookup(stream);
-	int64		width = fl_segment_initial_width(s->segment_bytes, s->segment_age_us);
 	Oid			save_user;
 	int			save_context;
 
@@ -348,7 +343,7 @@ add_shards(Oid stream, int32 from, int32 to, bool quorum)
 	fl_config_execute("UPDATE fleetlog.stream_config SET shards = $2 WHERE stream = $1", 2, types, values, NULL);
 	CommandCounterIncrement();
 	for (int32 i = from; i < to; i++)
-		fl_segment_create(stream, i, 0, width);
+		fl_segment_create_next(stream, i, 0, 0, 0);
 }
 
 static void
@@ -382,7 +377,7 @@ fl_sql_alter_stream(PG_FUNCTION_ARGS)
 	bool		quorum;
 
 	fl_require_preload();
-	s = own_stream(stream);
+	s = fl_stream_own(stream);
 	shards = s->shards;
 	quorum = s->durability == FL_DURABILITY_QUORUM;
 	o.shards = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
@@ -399,7 +394,7 @@ fl_sql_alter_stream(PG_FUNCTION_ARGS)
 
 	/* Two calls at the same time must not both add the same shards. */
 	LockRelationOid(stream, ShareUpdateExclusiveLock);
-	s = own_stream(stream);
+	s = fl_stream_own(stream);
 	if (o.shards != 0 && s->shards != shards)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -414,11 +409,12 @@ Datum
 fl_sql_drop_stream(PG_FUNCTION_ARGS)
 {
 	Oid			stream = PG_GETARG_OID(0);
-	const FlStreamInfo *s = own_stream(stream);
+	const FlStreamInfo *s = fl_stream_own(stream);
 	int			nmounts;
 	const FlMount *mounts = fl_mount_list(&nmounts);
 	char	   *sql;
 
+	fl_hold_refuse_drop(stream);
 	for (int i = 0; i < nmounts; i++)
 		if (mounts[i].stream == stream)
 			ereport(ERROR,

@@ -134,6 +134,9 @@ extern void fl_page_copy(Relation rel, BlockNumber blk, BufferAccessStrategy str
 extern bool fl_meta_read(Relation rel, FlMeta *meta);
 extern void fl_meta_write(Relation rel, const FlMeta *meta, TransactionId horizon);
 
+/* A query is being cancelled while it reads this segment: LF101 when it is for retention (trim.c). */
+extern void fl_check_evicted(Oid leaf);
+
 /* Set FL_BATCH_DEAD on heads of a page, WAL-logged. */
 extern void fl_mark_dead(Relation rel, BlockNumber blk, const uint16 *offs, int n);
 

@@ -67,7 +67,7 @@ fl_log_tail(Oid stream, int32 shard)
 int64
 fl_log_head(Oid stream, int32 shard)
 {
-	FlShard    *s = shared_shard(stream, shard);
+	FlShard    *s = fl_shared == NULL || RecoveryInProgress() ? NULL : fl_shard_find(stream, shard);
 	FlShardRow	row;
 
 	if (s)
@@ -285,11 +285,7 @@ fl_sql_read(PG_FUNCTION_ARGS)
 	tail = fl_log_tail(stream, shard);
 	head = fl_log_head(stream, shard);
 	if (from < head)
-		ereport(ERROR,
-				(errcode(fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD)),
-				 errmsg("offset " INT64_FORMAT " of shard %d of stream \"%s\" is too old",
-						from, shard, get_rel_name(stream)),
-				 errdetail("The oldest offset is " INT64_FORMAT ".", head)));
+		fl_log_too_old(stream, shard, from, head);
 	if (from >= tail || max == 0)
 		return (Datum) 0;
 	if (check_enable_rls(stream, InvalidOid, false) == RLS_ENABLED)

@@ -29,6 +29,7 @@ struct FlLogReader
 	int32		shard;
 	FlLogPosition *pos;			/* the caller's */
 	int64		limit;
+	bool		any;			/* a batch was returned */
 	Relation	rel;			/* open segment */
 	int64		rel_upper;
 	BlockNumber nblocks;
@@ -47,11 +48,7 @@ fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit)
 	int64		head = fl_log_head(stream, shard);
 
 	if (pos->offset < head)
-		ereport(ERROR,
-				(errcode(fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD)),
-				 errmsg("offset " INT64_FORMAT " of shard %d of stream \"%s\" is too old",
-						pos->offset, shard, get_rel_name(stream)),
-				 errdetail("The oldest offset is " INT64_FORMAT ".", head)));
+		fl_log_too_old(stream, shard, pos->offset, head);
 	r->mcxt = CurrentMemoryContext;
 	r->stream = stream;
 	r->shard = shard;
@@ -182,6 +179,23 @@ fill_batch(FlLogReader *r, FlStoredBatch *out)
 	out->body_len = (uint32) b->info.size;
 }
 
+/*
+ * The head has passed the position while we read.  Who has got something goes
+ * on with that, and is told at the next call: an end here must not look like
+ * the end of the log to who has got nothing.
+ */
+static bool
+was_trimmed(FlLogReader *r)
+{
+	int64		head = fl_log_head(r->stream, r->shard);
+
+	if (r->pos->offset >= head)
+		return false;
+	if (!r->any)
+		fl_log_too_old(r->stream, r->shard, r->pos->offset, head);
+	return true;
+}
+
 bool
 fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 {
@@ -190,8 +204,14 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 
 	while (r->pos->offset < r->limit)
 	{
-		if (r->rel == NULL && !open_segment(r))
+		if (was_trimmed(r))
 			return false;
+		if (r->rel == NULL && !open_segment(r))
+		{
+			/* It may have gone between the two looks. */
+			(void) was_trimmed(r);
+			return false;
+		}
 		while (next_head(r, &at, &head))
 		{
 			int64		base = fl_head_base_offset(r->page + at, &head);
@@ -210,6 +230,7 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 			r->pos->block = r->block;
 			fill_batch(r, out);
 			r->pos->offset = end;
+			r->any = true;
 			return true;
 		}
 		if (r->pos->offset < r->rel_upper)

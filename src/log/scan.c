@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "fleetlog/catalog.h"
 #include "log_private.h"
 
 #if PG_VERSION_NUM >= 170000
@@ -55,6 +56,8 @@ typedef struct FlScan
 	BlockNumber nblocks;
 	BlockNumber frozen_upto;
 	int32		shard;
+	int64		visible_from;	/* the shard's head when the scan began */
+	BlockNumber first_block;	/* has it; earlier ones are not read in order */
 	bool		inited;			/* position is set */
 
 	BlockNumber block;			/* current block, InvalidBlockNumber before/after all */
@@ -112,10 +115,20 @@ scan_sees(FlScan *scan, BlockNumber blk, const FlBatchHead *head)
 }
 
 static void
-add_run(FlScan *scan, uint32 at, int32 index, int32 count, OffsetNumber item)
+add_run(FlScan *scan, uint32 at, int32 index, int32 count, OffsetNumber item, const FlBatchHead *head)
 {
 	PageRun    *r;
+	int64		hidden = scan->visible_from - fl_head_base_offset(scan->page + at, head) - index;
 
+	/* What is below the head of the shard is gone for everybody. */
+	if (hidden >= count)
+		return;
+	if (hidden > 0)
+	{
+		index += (int32) hidden;
+		item += (OffsetNumber) hidden;
+		count -= (int32) hidden;
+	}
 	if (scan->nruns >= MAX_BATCHES_PER_PAGE)
 		fl_report_corrupt(scan->base.rs_rd, scan->block, FL_MALFORMED, "too many batches");
 	r = &scan->runs[scan->nruns++];
@@ -138,6 +151,8 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 	FlBatchHead head;
 	FlResult	res;
 
+	if (unlikely(QueryCancelPending))
+		fl_check_evicted(RelationGetRelid(rel));
 	CHECK_FOR_INTERRUPTS();
 	scan->block = scan->head_block = blk;
 	scan->nruns = 0;
@@ -168,9 +183,9 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 			return;
 		count = (int32) fl_head_record_count(p, &head);
 		if (!by_tid)
-			add_run(scan, FL_PAGE_HEADER_SIZE, 0, count, 1);
+			add_run(scan, FL_PAGE_HEADER_SIZE, 0, count, 1, &head);
 		else if (count > skip)
-			add_run(scan, FL_PAGE_HEADER_SIZE, skip, Min(count - skip, FL_ITEMS_PER_PAGE), 1);
+			add_run(scan, FL_PAGE_HEADER_SIZE, skip, Min(count - skip, FL_ITEMS_PER_PAGE), 1, &head);
 	}
 	else if (scan->info.kind == FL_PAGE_BATCHES)
 	{
@@ -180,13 +195,24 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 		while ((res = fl_page_next_batch(scan->page, &scan->info, &pos, &at, &head)) == FL_OK)
 			if (all || scan_sees(scan, blk, &head))
 				add_run(scan, at, 0, (int32) fl_head_record_count(scan->page + at, &head),
-						head.first_item);
+						head.first_item, &head);
 		if (res != FL_INCOMPLETE)
 			fl_report_corrupt(rel, blk, res, "batch head");
 	}
 }
 
 /* ---- life cycle ------------------------------------------------------------- */
+
+/* The head of the shard that a segment belongs to; 0 outside a stream. */
+static int64
+shard_head(Relation rel)
+{
+	FlLeafInfo	leaf;
+
+	if (!fl_leaf_lookup(RelationGetRelid(rel), &leaf) || !OidIsValid(leaf.stream))
+		return 0;
+	return fl_log_head(leaf.stream, leaf.shard);
+}
 
 static void
 scan_start(FlScan *scan)
@@ -199,10 +225,17 @@ scan_start(FlScan *scan)
 		RelationGetNumberOfBlocks(rel);
 	scan->frozen_upto = 0;
 	scan->shard = 0;
+	scan->visible_from = 0;
+	scan->first_block = 1;
 	if (scan->nblocks > 0 && fl_meta_read(rel, &meta))
 	{
 		scan->frozen_upto = meta.frozen_upto;
 		scan->shard = (int32) meta.shard;
+		scan->visible_from = shard_head(rel);
+		if (scan->visible_from > meta.base_offset)
+			scan->first_block = fl_seek_offset(rel, scan->visible_from, NULL);
+		if (scan->first_block == InvalidBlockNumber)
+			scan->first_block = 1;
 	}
 	scan->inited = false;
 	scan->block = InvalidBlockNumber;
@@ -294,7 +327,7 @@ next_block_forward(FlScan *scan)
 	if (!scan->inited)
 	{
 		scan->inited = true;
-		blk = 1;
+		blk = scan->first_block;
 	}
 	else if (scan->block == InvalidBlockNumber)
 		return InvalidBlockNumber;
@@ -316,7 +349,7 @@ next_block_backward(FlScan *scan)
 	}
 	else
 		blk = scan->block;
-	if (blk <= 1)
+	if (blk <= scan->first_block)
 		return InvalidBlockNumber;
 	blk--;
 	fl_page_copy(scan->base.rs_rd, blk, scan->strategy, scan->page, &info);
@@ -398,7 +431,7 @@ fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot
 	}
 	batch = scan_batch(scan, scan->run);
 	scan->cur += forward ? 1 : -1;
-	i = scan->cur;
+	i = r->index + scan->cur;
 	fl_tid_set(&tid, scan->head_block, batch->npages, batch->head.first_item, i);
 	fl_slot_store(slot, batch, i, &tid, RelationGetRelid(scan->base.rs_rd));
 	pgstat_count_heap_getnext(scan->base.rs_rd);

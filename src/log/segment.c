@@ -1,70 +1,117 @@
 /*-------------------------------------------------------------------------
  *
  * segment.c
- *		Making the next segment when nobody made it ahead.
+ *		What a segment's file tells about it, and making the next one when nobody
+ *		made it ahead.
  *
- * The keeper creates segments before they are needed; this is the way for
- * whoever finds none: a database without workers, or a load that outran the
- * keeper.  A session that reads the stream in the same transaction cannot do
+ * The keeper creates segments before they are needed; fl_segment_extend is the
+ * way for whoever finds none: a database without workers, or a load that outran
+ * the keeper.  A session that reads the stream in the same transaction cannot do
  * it (the shard's table is in use) and is told so by the server.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
 #include "log_private.h"
 
-/* Leaves of the whole stream, for the ceiling on their number. */
-static int
-count_leaves(Oid stream, int32 shards)
+/* The head of the first batch on a page; false when none begins there. */
+static bool
+first_head(Relation rel, BlockNumber blk, int64 *offset, TimestampTz *ts)
 {
-	int			total = 0;
+	uint8		page[FL_PAGE_SIZE];
+	FlPageInfo	info;
+	FlBatchHead head;
+	const uint8 *p = page + FL_PAGE_HEADER_SIZE;
 
-	for (int32 shard = 0; shard < shards; shard++)
+	fl_page_copy(rel, blk, NULL, page, &info);
+	if (info.kind != FL_PAGE_BATCHES && info.kind != FL_PAGE_FIRST)
+		return false;
+	if (info.lower <= FL_PAGE_HEADER_SIZE ||
+		fl_head_decode(p, info.lower - FL_PAGE_HEADER_SIZE, info.kind == FL_PAGE_FIRST, &head) != FL_OK)
+		fl_report_corrupt(rel, blk, FL_MALFORMED, "batch head");
+	*offset = fl_head_base_offset(p, &head);
+	*ts = head.append_ts;
+	return true;
+}
+
+static void
+read_stat(Relation rel, FlSegmentStat *stat)
+{
+	uint8		page[FL_PAGE_SIZE];
+	FlPageInfo	info;
+
+	for (BlockNumber blk = 1; blk < stat->blocks && stat->first_offset < 0; blk++)
 	{
-		int			n;
-
-		(void) fl_segment_list(stream, shard, &n);
-		total += n;
+		CHECK_FOR_INTERRUPTS();
+		(void) first_head(rel, blk, &stat->first_offset, &stat->first_ts);
 	}
-	return total;
+	if (stat->first_offset < 0)
+		return;
+	stat->last_ts = stat->first_ts;
+	for (BlockNumber blk = stat->blocks - 1; blk > 0; blk--)
+	{
+		fl_page_copy(rel, blk, NULL, page, &info);
+		if (info.kind == FL_PAGE_NEW)
+			continue;
+		stat->last_ts = Max(stat->last_ts, info.max_ts);
+		break;
+	}
+}
+
+bool
+fl_log_segment_stat(Oid leaf, FlSegmentStat *stat)
+{
+	Relation	rel = try_table_open(leaf, AccessShareLock);
+
+	memset(stat, 0, sizeof(*stat));
+	stat->first_offset = -1;
+	if (rel == NULL)
+		return false;
+	stat->blocks = RelationGetNumberOfBlocks(rel);
+	read_stat(rel, stat);
+	table_close(rel, AccessShareLock);
+	return true;
+}
+
+void
+fl_log_segment_rate(Oid leaf, int64 tail, double *rate, double *record_bytes)
+{
+	FlSegmentStat stat;
+	double		seconds;
+	double		records;
+
+	*rate = *record_bytes = 0;
+	if (!fl_log_segment_stat(leaf, &stat) || stat.first_offset < 0 || tail <= stat.first_offset)
+		return;
+	records = (double) (tail - stat.first_offset);
+	seconds = (double) (fl_wall_now() - stat.first_ts) / USECS_PER_SEC;
+	*rate = records / Max(seconds, 0.001);
+	*record_bytes = (double) stat.blocks * BLCKSZ / records;
 }
 
 void
 fl_segment_extend(Oid stream, int32 shard, int64 offset)
 {
-	const FlStreamInfo *info = fl_stream_lookup(stream);
 	const FlSegment *list;
-	int			n,
-				total;
-	int64		lower = offset;
-	int64		width;
+	int			n;
+	double		rate = 0;
+	double		record_bytes = 0;
 
-	if (info == NULL)
-		ereport(ERROR,
-				(errcode(fl_error_sqlstate(FL_ERR_NO_STREAM)),
-				 errmsg("table \"%s\" is not a stream",
-						get_rel_name(stream) ? get_rel_name(stream) : "?")));
-	total = count_leaves(stream, info->shards);
 	list = fl_segment_list(stream, shard, &n);
-	if (n > 0)
-	{
-		/* Behind the last one; retention may have removed those in between. */
-		if (list[n - 1].upper <= offset)
-			lower = list[n - 1].upper;
-		else
-			for (int i = 0; i < n; i++)
-				if (list[i].lower > offset)
-				{
-					fl_segment_create(stream, shard, offset, list[i].lower);
-					return;
-				}
-	}
-	width = fl_segment_width(info, 0, 0, n, total);
-	while (lower + width <= offset)
-		width *= 2;
-	fl_segment_create(stream, shard, lower, lower + width);
+	for (int i = n - 1; i >= 0; i--)
+		if (list[i].upper <= offset)
+		{
+			fl_log_segment_rate(list[i].leaf, offset, &rate, &record_bytes);
+			break;
+		}
+	(void) fl_segment_create_next(stream, shard, offset, rate, record_bytes);
 }

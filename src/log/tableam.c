@@ -183,7 +183,8 @@ new_storage(Relation rel, const FlRelFile *file, char persistence,
 	 * TRUNCATE of a segment that holds something.  It is refused earlier where
 	 * it is seen, but only here is the segment locked against writers.
 	 */
-	if (FL_REL_FILE_NUMBER(rel) != FL_FILE_REL(*file) && RelationGetNumberOfBlocks(rel) > 0)
+	if (FL_REL_FILE_NUMBER(rel) != FL_FILE_REL(*file) && RelationGetNumberOfBlocks(rel) > 0 &&
+		!fl_refuse_is_suspended())
 		refuse_change();
 	*freeze_xid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();

@@ -43,6 +43,7 @@ typedef struct Held
 	SubTransactionId subid;		/* that took the lock, or its committed parent */
 	bool		written;
 	int64		tail;			/* at commit */
+	bool		trimmed;
 } Held;
 
 static Held *held = NULL;
@@ -95,6 +96,29 @@ fl_xact_note_write(FlShard *shard)
 	h->written = true;
 }
 
+void
+fl_xact_note_trim(FlShard *shard)
+{
+	Held	   *h = find_held(shard);
+
+	if (h == NULL)
+		elog(ERROR, "shard trimmed without its lock");
+	h->trimmed = true;
+}
+
+/*
+ * Did it do something that COMMIT waits for after the locks are gone?  Heads
+ * are published by src/catalog/change.c.
+ */
+static bool
+has_changes(void)
+{
+	for (int i = 0; i < n_held; i++)
+		if (held[i].written || held[i].trimmed)
+			return true;
+	return false;
+}
+
 int
 fl_xact_written(void)
 {
@@ -126,21 +150,21 @@ static void
 forget_dropped(void)
 {
 	for (int i = 0; i < n_held; i++)
-		if (held[i].written &&
+		if ((held[i].written || held[i].trimmed) &&
 			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(held[i].key.stream)))
 		{
 			held[i].shard->writer_valid = false;
-			held[i].written = false;
+			held[i].written = held[i].trimmed = false;
 		}
 }
 
 static void
 pre_commit(void)
 {
-	if (fl_xact_written() == 0)
+	if (!has_changes())
 		return;
 	forget_dropped();
-	if (fl_xact_written() == 0)
+	if (!has_changes())
 		return;
 	for (int i = 0; i < n_held; i++)
 	{
@@ -201,11 +225,13 @@ static void
 at_commit(void)
 {
 	for (int i = 0; i < n_held; i++)
-		if (held[i].written && same_entry(&held[i]))
-		{
+	{
+		if (!same_entry(&held[i]))
+			continue;
+		if (held[i].written)
 			fl_shard_publish(held[i].shard, held[i].tail, XactLastCommitEnd);
-			wrote = true;
-		}
+		wrote = wrote || held[i].written || held[i].trimmed;
+	}
 	if (!wrote)
 		n_held = 0;
 	stop_committing();

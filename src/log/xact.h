@@ -17,6 +17,9 @@ extern void fl_xact_note_lock(FlShard *shard);
 /* It wrote to the shard, whose lock it holds. */
 extern void fl_xact_note_write(FlShard *shard);
 
+/* It raised the shard's head (fl_shard_row_raise), whose lock it holds: that is not kept through the flush. */
+extern void fl_xact_note_trim(FlShard *shard);
+
 /* Number of shards written so far. */
 extern int	fl_xact_written(void);
 

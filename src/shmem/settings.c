@@ -39,6 +39,7 @@ bool		fl_read_barrier_on = true;
 int			fl_max_record_kb = 1024;
 int			fl_publish_queue_kb = 16384;
 int			fl_disk_reserve_mb = 256;
+int			fl_retention_grace_ms = 300000;
 int			fl_clock_offset_ms = 0;
 int			fl_worker_retry_ms = 1000;
 char	   *fl_stop_points = "";
@@ -132,6 +133,11 @@ define_operation(void)
 							"Below it publishes are refused with SQLSTATE 53100. Zero: no reserve.",
 							&fl_disk_reserve_mb, 256, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.retention_grace",
+							"How long queries may go on reading what retention or a trim has removed.",
+							"Then they are canceled, and sessions idle in such a transaction are ended.",
+							&fl_retention_grace_ms, 300000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.worker_retry",
 							"First pause before a worker that ended is started again.",
 							"It doubles with each failure, up to a minute.",

@@ -306,6 +306,28 @@ fl_shard_forget(Oid stream)
 }
 
 /*
+ * Inside a commit as well.  An entry that is being created meanwhile either is
+ * found here or was created from the row that has just been written: a head is
+ * raised under the shard's lock, which needs an entry, or by a restore, which
+ * comes before anybody reads.
+ */
+void
+fl_shard_publish_head(Oid stream, int32 shard, int64 head)
+{
+	FlShardEntry *entry;
+	FlShardKey	key;
+
+	if (fl_shared == NULL)
+		return;
+	make_key(&key, stream, shard);
+	LWLockAcquire(fl_shared->shard_map_lock, LW_SHARED);
+	entry = hash_search(fl_shard_map, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+		fl_atomic_raise(&entry->shard.head, (uint64) head);
+	LWLockRelease(fl_shared->shard_map_lock);
+}
+
+/*
  * Runs inside the commit of the writer, its shard lock still held, hence in
  * offset order; nothing here can fail.
  */

@@ -196,7 +196,7 @@ fl_sql_stat_connection(PG_FUNCTION_ARGS)
 
 /* ---- shards ------------------------------------------------------------------------ */
 
-#define SHARD_COLUMNS 13
+#define SHARD_COLUMNS 17
 
 static Datum
 lsn_or_null(XLogRecPtr lsn, bool *isnull)
@@ -212,10 +212,12 @@ put_shard(FunctionCallInfo fcinfo, FlShard *s)
 	bool		nulls[SHARD_COLUMNS] = {0};
 	XLogRecPtr	commit_lsn;
 	XLogRecPtr	confirm_lsn;
+	FlRetentionStat retention;
 
 	SpinLockAcquire(&s->mutex);
 	commit_lsn = s->commit_lsn;
 	confirm_lsn = s->confirm_lsn;
+	retention = s->retention;
 	SpinLockRelease(&s->mutex);
 	values[0] = ObjectIdGetDatum(s->key.stream);
 	values[1] = Int32GetDatum(s->key.shard);
@@ -230,6 +232,13 @@ put_shard(FunctionCallInfo fcinfo, FlShard *s)
 	values[10] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_batches));
 	values[11] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_bytes));
 	values[12] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_lock_waits));
+	nulls[13] = retention.run_at == 0;
+	values[13] = TimestampTzGetDatum(retention.run_at);
+	nulls[14] = retention.dropped_at == 0;
+	values[14] = TimestampTzGetDatum(retention.dropped_at);
+	values[15] = Int64GetDatum((int64) retention.dropped);
+	nulls[16] = retention.waits_for[0] == '\0';
+	values[16] = CStringGetTextDatum(retention.waits_for);
 	put_row(fcinfo, values, nulls);
 }
 
