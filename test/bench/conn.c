@@ -201,6 +201,10 @@ fl_conn_open(FlProc *p, FlConn *c)
 		exit(1);
 	}
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Loopback has nothing to be congested; some algorithms (BBR) take CPU and pace what we want to send now. */
+	setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+	if (p->by_kernel_clock)
+		setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (p->o->sources > 0)
 		bind_source(p->o, c);
 	c->state = FL_CONN_CONNECTING;
@@ -393,6 +397,39 @@ on_packet(FlProc *p, FlConn *c, const FlMqPacket *packet, int64_t now, uint8_t *
 	}
 }
 
+/*
+ * Like recv(), and sets *when to the time at which the last of these bytes came, by the kernel's note.  A note from
+ * before the last look or from the future, as a step of the clock makes it, is not believed.
+ */
+static ssize_t
+receive_with_time(FlProc *p, FlConn *c, uint8_t *into, size_t size, int64_t *when)
+{
+	union
+	{
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct timespec))];
+	} control;
+	struct iovec iov = {.iov_base = into, .iov_len = size};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(c->fd, &m, 0);
+
+	*when = fl_now();
+	for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h != NULL; h = CMSG_NXTHDR(&m, h))
+	{
+		struct timespec ts;
+		int64_t noted;
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_TIMESTAMPNS)
+			continue;
+		memcpy(&ts, CMSG_DATA(h), sizeof(ts));
+		noted = ts.tv_sec * FL_SECOND + ts.tv_nsec - p->clock_offset;
+		if (noted >= p->last_poll && noted < *when)
+			*when = noted;
+	}
+	return n;
+}
+
 /* Reads what is there, in one go, and answers in one go. */
 static void
 read_packets(FlProc *p, FlConn *c)
@@ -406,7 +443,13 @@ read_packets(FlProc *p, FlConn *c)
 
 	if (kept > 0)
 		memcpy(p->rbuf, c->in, kept);
-	n = recv(c->fd, p->rbuf + kept, FL_READ_SIZE - kept, 0);
+	if (p->by_kernel_clock)
+		n = receive_with_time(p, c, p->rbuf + kept, FL_READ_SIZE - kept, &now);
+	else
+	{
+		n = recv(c->fd, p->rbuf + kept, FL_READ_SIZE - kept, 0);
+		now = fl_now();
+	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
@@ -414,7 +457,6 @@ read_packets(FlProc *p, FlConn *c)
 		fl_conn_fail(p, c);
 		return;
 	}
-	now = fl_now();
 	len += n;
 	while (c->fd >= 0 && (status = fl_mq_parse(p->rbuf + at, len - at, &packet)) == 1)
 	{
