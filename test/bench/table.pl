@@ -1,20 +1,22 @@
 #!/usr/bin/perl
-# table.pl: turns the JSON objects that fl_load prints into the tables of script/bench.
+# table.pl: turns the JSON objects that fl_load prints into the tables of script/bench, and holds them against the goals.
 #
-# usage: table.pl head
+# usage: table.pl run FILE name=value...                    keeps what is true of the whole run, and prints it
+#        table.pl head
 #        table.pl row SCENARIO PARTY FILE [name=value]...   one line; the pairs are added to the object in FILE
-#        table.pl ratios FOLDER                             our rate against Mosquitto's, scenario by scenario
+#        table.pl history FILE name=value...                what scenario load-10m found; added and printed likewise
+#        table.pl goals FOLDER                              each goal: reached, not reached, not measured
+#        table.pl markdown FOLDER                           the same tables for docs/design/performance.md
+#        table.pl cpu PID...                                seconds of CPU of these processes and their descendants
 #
-# FILE is FOLDER/SCENARIO.PARTY.json, so that the ratios find what belongs together.
+# FILE is FOLDER/SCENARIO.PARTY.json, so that goals and ratios find what belongs together; FOLDER/run.json is of the run.
 
 use strict;
 use warnings;
 use JSON::PP;
 
-# What docs/design/performance.md asks of us, as a factor of Mosquitto's rate in the same run.
-my %goal = ('qos1-50x20' => 3, 'qos1-50x1' => 1.5, 'qos1-1x20' => 1.5, 'qos0-50x20' => 2);
-
-my $format = "%-13s %-16s %9s %8s %8s %8s %8s %8s %6s %7s %7s %7s\n";
+my $format = "%-16s %-15s %9s %8s %8s %8s %8s %8s %6s %7s %7s %7s\n";
+my @columns = ('scenario', 'server', 'msgs/s', 'p50 ms', 'p99', 'p99.9', 'max', 'us/msg', 'tool', 'xids/s', 'WAL B', 'table B');
 
 sub load
 {
@@ -23,6 +25,27 @@ sub load
 	open(my $in, '<', $file) or die "$file: $!\n";
 	local $/;
 	return decode_json(<$in>);
+}
+
+sub save
+{
+	my ($file, $r) = @_;
+
+	open(my $out, '>', $file) or die "$file: $!\n";
+	print $out JSON::PP->new->canonical->encode($r), "\n";
+	close($out) or die "$file: $!\n";
+}
+
+# Adds pairs to an object: numbers as such, nothing where nothing is known.
+sub add_pairs
+{
+	my ($r, @pairs) = @_;
+
+	for my $pair (@pairs)
+	{
+		my ($name, $value) = split(/=/, $pair, 2);
+		$r->{$name} = $value eq '' ? undef : $value =~ /^-?\d+(\.\d*)?(e[-+]?\d+)?$/ ? $value + 0 : $value;
+	}
 }
 
 # Digits enough to compare, few enough to read.
@@ -34,10 +57,41 @@ sub short
 	return sprintf($value >= 100 ? '%.0f' : $value >= 10 ? '%.1f' : '%.2f', $value);
 }
 
-sub print_head
+sub thousands
 {
-	printf $format, 'scenario', 'server', 'msgs/s', 'p50 ms', 'p99', 'p99.9', 'max', 'us/msg', 'tool', 'xids/s', 'WAL B',
-		'table B';
+	my ($value) = @_;
+
+	return '-' unless defined $value;
+	$value = sprintf('%.0f', $value);
+	1 while $value =~ s/^(-?\d+)(\d{3})/$1,$2/;
+	return $value;
+}
+
+# ---- one measurement ----
+
+# With subscribers it is the way to them that counts; and some acknowledgements promise nothing.
+sub latency
+{
+	my ($r) = @_;
+	my $latency = $r->{subscribers} > 0 ? $r->{end_to_end_ms} : $r->{ack_ms};
+
+	return {} if $r->{no_latency} || $latency->{count} == 0;
+	return $latency;
+}
+
+sub cells
+{
+	my ($r) = @_;
+
+	return (thousands($r->{rate}), (map { short(latency($r)->{$_}) } qw(p50 p99 p999 max)),
+		short($r->{server_us_per_message} || undef),
+		sprintf('%.0f%%', 100 * $r->{tool_cpu_seconds} / $r->{publish_seconds}),
+		map { short($r->{$_}) } qw(xids_per_second wal_bytes_per_record table_bytes_per_record));
+}
+
+sub is_about_connections
+{
+	return $_[0] =~ /^(idle|storm)/;
 }
 
 sub print_row
@@ -45,32 +99,38 @@ sub print_row
 	my ($scenario, $party, $file, @pairs) = @_;
 	my $r = load($file);
 
-	for my $pair (@pairs)
-	{
-		my ($name, $value) = split(/=/, $pair, 2);
-		$r->{$name} = $value eq '' ? undef : $value + 0;
-	}
-	open(my $out, '>', $file) or die "$file: $!\n";
-	print $out JSON::PP->new->canonical->encode($r), "\n";
-	close($out) or die "$file: $!\n";
-
-	print_connections($scenario, $party, $r) if $scenario =~ /^(idle|storm|login)/;
-	return if $scenario =~ /^(idle|storm)/;
-
-	# With subscribers it is the way to them that counts.
-	my $latency = $r->{subscribers} > 0 ? $r->{end_to_end_ms} : $r->{ack_ms};
-	printf $format, $scenario, $party, sprintf('%.0f', $r->{rate}),
-		(map { $latency->{count} > 0 ? short($latency->{$_}) : '-' } qw(p50 p99 p999 max)),
-		@{$r->{processes}} ? short($r->{server_us_per_message}) : '-',
-		sprintf('%.0f%%', 100 * $r->{tool_cpu_seconds} / $r->{publish_seconds}),
-		short($r->{xids_per_second}), short($r->{wal_bytes_per_record}), short($r->{table_bytes_per_record});
+	add_pairs($r, @pairs);
+	save($file, $r);
+	print_connections($scenario, $party, $r) if is_about_connections($scenario) || $scenario eq 'login';
+	printf $format, $scenario, $party, cells($r) unless is_about_connections($scenario);
+	printf "    batches %s/s of %s records; %s\n", short($r->{batches_per_second}), short($r->{records_per_batch}), shares($r)
+		if $r->{records_per_batch};
+	printf "    PUBACK at %s/s\n", thousands($r->{puback_rate}) if $r->{puback_rate};
 	print_trouble($r);
 }
 
-sub print_connections
+# Which process of the server took how much, where it is worth a word.
+sub shares
 {
-	my ($scenario, $party, $r) = @_;
-	my $n = $r->{connections};
+	my ($r) = @_;
+	my %by_name;
+
+	for my $process (@{$r->{processes}})
+	{
+		(my $name = $process->{name}) =~ s/^postgres: //;
+		$name =~ s/^fleetlog //;
+		$name =~ s/ +$//;
+		$name = 'postmaster' if $name =~ m{/postgres };
+		$by_name{$name} += $process->{us_per_message};
+	}
+	return 'us/msg: ' . join(', ', map { sprintf('%s %.2f', $_, $by_name{$_}) }
+			sort { $by_name{$b} <=> $by_name{$a} } grep { $by_name{$_} >= 0.02 * ($r->{server_us_per_message} || 1) } keys %by_name);
+}
+
+# Bytes of memory per connection: when all were there, and at the end.
+sub memory_per_connection
+{
+	my ($r) = @_;
 	my @memory = (0, 0, 0);
 
 	for my $process (@{$r->{processes}})
@@ -78,14 +138,27 @@ sub print_connections
 		# Shared memory that a process touches for the first time counts in RSS, but is no cost of a connection.
 		$memory[$_] += $process->{anonymous}[$_] for 0 .. 2;
 	}
-	printf "%-13s %-16s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, memory %+.0f B each, "
-		. "at the end %+.0f B; pings %d, answered %d\n", $scenario, $party, $n, $r->{connect_seconds},
-		$n / $r->{connect_seconds}, short($r->{connack_ms}{p50}), short($r->{connack_ms}{p99}),
-		1e6 * $r->{connect_cpu_seconds} / $n, ($memory[1] - $memory[0]) / $n, ($memory[2] - $memory[0]) / $n,
-		$r->{pings}, $r->{pongs};
-	printf "%-13s %-16s storm: all back in %s s\n", $scenario, $party, join(', ', map { short($_) } @{$r->{storm_seconds}})
+	return map { ($memory[$_] - $memory[0]) / $r->{connections} } 1, 2;
+}
+
+sub connects_per_second
+{
+	my ($r) = @_;
+
+	return $r->{connections} / $r->{connect_seconds};
+}
+
+sub print_connections
+{
+	my ($scenario, $party, $r) = @_;
+	my $n = $r->{connections};
+
+	printf "%-16s %-15s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, memory %+.0f B each, "
+		. "at the end %+.0f B; pings %d, answered %d\n", $scenario, $party, $n, $r->{connect_seconds}, connects_per_second($r),
+		short($r->{connack_ms}{p50}), short($r->{connack_ms}{p99}), 1e6 * $r->{connect_cpu_seconds} / $n,
+		memory_per_connection($r), $r->{pings}, $r->{pongs};
+	printf "%-16s %-15s storm: all back in %s s\n", $scenario, $party, join(', ', map { short($_) } @{$r->{storm_seconds}})
 		if @{$r->{storm_seconds}};
-	print_trouble($r) if $scenario =~ /^(idle|storm)/;
 }
 
 sub print_trouble
@@ -97,29 +170,266 @@ sub print_trouble
 	print "    ", join(', ', @said), "\n" if @said;
 }
 
-sub print_ratios
+sub keep_history
+{
+	my ($file, @pairs) = @_;
+	my $r = load($file);
+
+	add_pairs($r, @pairs);
+	save($file, $r);
+	printf "    %s records: %s MB, heap %s MB, %.3f of it\n", thousands($r->{history_records}), short($r->{history_bytes} / 1e6),
+		short($r->{heap_bytes} / 1e6), $r->{history_bytes} / $r->{heap_bytes};
+	printf "    count(*): %s s, heap %s s; with parallel workers %s s, heap %s s\n",
+		map { sprintf('%.3f', $r->{$_}) } qw(count_seconds heap_count_seconds parallel_count_seconds parallel_heap_count_seconds);
+	print "    batches by records: $r->{batches}\n";
+}
+
+# ---- the whole run ----
+
+sub keep_run
+{
+	my ($file, @pairs) = @_;
+	my $r = {};
+
+	add_pairs($r, @pairs);
+	save($file, $r);
+	print "$_\n" for run_lines($r);
+}
+
+sub run_lines
+{
+	my ($r) = @_;
+
+	return ("$r->{command}, $r->{date}, commit $r->{commit}", "$r->{machine}, load $r->{load}; $r->{versions}",
+		"$r->{workers} front doors, $r->{shards} shards; fdatasync of 8 kB (pg_test_fsync): "
+			. (defined $r->{fdatasync_us} ? "$r->{fdatasync_us} us" : 'not measured'));
+}
+
+# The figures of a folder: scenario -> party -> object.
+sub read_folder
+{
+	my ($folder) = @_;
+	my %all;
+
+	for my $file (glob("$folder/*.*.json"))
+	{
+		my ($scenario, $party) = $file =~ m{([^/.]+)\.([^/.]+)\.json$} or next;
+		$all{$scenario}{$party} = load($file);
+	}
+	return \%all;
+}
+
+# Each goal: what, what is wanted, what was measured, and whether that is it (undef: not measured).
+sub goals
+{
+	my ($all, $run) = @_;
+	my @goals;
+
+	my $figure = sub {
+		my ($scenario, $party, @path) = @_;
+		my $r = $all->{$scenario}{$party};
+		$r = $r->{$_} for grep { defined $r } @path;
+		return $r;
+	};
+	my $at_most = sub {
+		my ($what, $limit, $value, $unit) = @_;
+		push @goals, [$what, 'at most ' . short($limit) . $unit, defined $value ? short($value) . $unit : undef,
+			defined $value ? $value <= $limit : undef];
+	};
+	my $ratio = sub {
+		my ($what, $factor, $ours, $theirs, $beside) = @_;
+		my $known = defined $ours && $theirs;
+		push @goals, [$what, "at least $factor",
+			$known ? sprintf('%.2f (%s against %s)%s', $ours / $theirs, thousands($ours), thousands($theirs), $beside // '') : undef,
+			$known ? $ours / $theirs >= $factor : undef];
+	};
+
+	$ratio->('QoS 1, 50 x 20: times Mosquitto', 3, map { $figure->('qos1-50x20', $_, 'rate') } qw(fleetlog mosquitto));
+	$ratio->("QoS 1, 50 x 20: times the bridge with $_->[1] rows a commit", 6, $figure->('qos1-50x20', 'fleetlog', 'rate'),
+		$figure->('qos1-50x20', $_->[0], 'rate')) for ['bridge', 100], ['bridge-1000', '1,000'];
+	for my $scenario ('qos1-50x1', 'qos1-1x20')
+	{
+		my $budget = $figure->($scenario, 'fleetlog-budget', 'rate');
+		(my $called = $scenario) =~ s/qos1-(\d+)x(\d+)/QoS 1, $1 x $2/;
+		my $slow = $run->{fdatasync_us} && $run->{fdatasync_us} > 200 ? "; asked only where a flush takes at most 200 us" : '';
+		$ratio->("$called: times Mosquitto", 1.5, $figure->($scenario, 'fleetlog', 'rate'), $figure->($scenario, 'mosquitto', 'rate'),
+			(defined $budget ? '; default budget ' . thousands($budget) : '') . $slow);
+	}
+	$ratio->('QoS 0, 50 x 20: times Mosquitto', 2, map { $figure->('qos0-50x20', $_, 'rate') } qw(fleetlog mosquitto));
+
+	for my $case (['fleetlog-budget', 'default budget', 1.5, 4, 10], ['fleetlog', 'budget lifted', 0.5, 2, 10])
+	{
+		my ($party, $called, @limit) = @$case;
+		my $xids = $figure->('paced-5000', $party, 'xids_per_second');
+		for my $quantile (['p50', 'p50'], ['p99', 'p99'], ['p999', 'p99.9'])
+		{
+			$at_most->("5,000/s, $called: $quantile->[1]", shift @limit, $figure->('paced-5000', $party, 'ack_ms', $quantile->[0]), ' ms');
+			$goals[-1][2] .= sprintf(' at %s xids/s', short($xids)) if defined $goals[-1][2] && defined $xids;
+		}
+	}
+	$at_most->('1,667/s: WAL per record of 200 bytes', 300, $figure->('paced-1667', 'fleetlog-budget', 'wal_bytes_per_record'), ' B');
+	$at_most->('saturation (QoS 1, 50 x 20): WAL per record', 120, $figure->('qos1-50x20', 'fleetlog', 'wal_bytes_per_record'), ' B');
+
+	my $history = $all->{'load-10m'}{fleetlog};
+	$history = undef unless defined $history && defined $history->{history_bytes};
+	my $records = $history ? thousands($history->{history_records}) . ' records' : 'load-10m';
+	$at_most->("$records: part of a heap's size", 0.35, $history ? $history->{history_bytes} / $history->{heap_bytes} : undef, '');
+	$at_most->("$records: count(*) without parallel workers, part of a heap's time", 1,
+		$history ? $history->{count_seconds} / $history->{heap_count_seconds} : undef, '');
+	$at_most->("$records: count(*) with parallel workers, part of a heap's time", 1,
+		$history ? $history->{parallel_count_seconds} / $history->{parallel_heap_count_seconds} : undef, '');
+	for my $part (100, 10, 1)
+	{
+		next if $history && !defined $history->{"seek_pages_$part"};
+		$at_most->(($history ? thousands($history->{"seek_records_$part"}) . ' records' : 'load-10m') . ': pages that a seek touches',
+			$history ? $history->{"seek_allowed_$part"} : undef, $history ? $history->{"seek_pages_$part"} : undef, '');
+	}
+
+	for my $scenario ('idle', 'storm', 'storm-sub')
+	{
+		my ($ours, $theirs) = map { $all->{$scenario}{$_} } qw(fleetlog mosquitto);
+		my $called = ($ours ? thousands($ours->{connections}) . ' ' : '') . "connections ($scenario)";
+		my @ours = $ours ? memory_per_connection($ours) : ();
+		my @theirs = $theirs ? memory_per_connection($theirs) : ();
+		my $known = $ours && $theirs;
+
+		push @goals, ["$called: memory each", $theirs ? sprintf("Mosquitto's %.0f B", $theirs[0]) : "Mosquitto's",
+			$ours ? sprintf('%.0f B', $ours[0]) : undef, $known ? $ours[0] <= $theirs[0] : undef];
+		if ($scenario eq 'idle')
+		{
+			push @goals, ["$called: a second", $theirs ? sprintf("Mosquitto's %s", thousands(connects_per_second($theirs))) : "Mosquitto's",
+				$ours ? thousands(connects_per_second($ours)) : undef, $known ? connects_per_second($ours) >= connects_per_second($theirs) : undef];
+			next;
+		}
+		push @goals, ["$called: memory when all are back", 'not above the first time by a tenth',
+			$ours ? sprintf('%.0f B, before %.0f B', @ours[1, 0]) : undef, $ours ? $ours[1] <= 1.1 * $ours[0] + 50 : undef];
+	}
+
+	# A quantile of others' latency with a disturbance, less the same without it.
+	for my $case (['burst', 'a burst of 1 MB delays others: p99', 'p99', 5], ['burst', 'a burst of 1 MB delays others: largest', 'max', 5],
+		['silent', 'silent and slow peers delay others: p99', 'p99', 1])
+	{
+		my ($scenario, $what, $quantile, $limit) = @$case;
+		my ($with, $without) = map { $figure->("$scenario-$_", 'fleetlog', 'ack_ms', $quantile) } qw(with without);
+		my $known = defined $with && defined $without;
+		push @goals, [$what, "by at most $limit ms", $known ? sprintf('%+.2f ms (%s, without %s)', $with - $without, short($with), short($without)) : undef,
+			$known ? $with - $without <= $limit : undef];
+	}
+	for my $case (['snapshot-held', 'a snapshot'], ['snapshot-writer', 'an unrelated transaction'])
+	{
+		my @without = grep { defined } map { $figure->("snapshot-$_", 'fleetlog', 'rate') } qw(without again);
+		$ratio->("$case->[1] open" . ($all->{$case->[0]} ? sprintf(' for %.0f s', $all->{$case->[0]}{fleetlog}{publish_seconds}) : '') . ': part of the rate without',
+			0.8, $figure->($case->[0], 'fleetlog', 'rate'), @without == 2 ? ($without[0] + $without[1]) / 2 : undef);
+	}
+	return @goals;
+}
+
+sub verdict
+{
+	my ($goal) = @_;
+
+	return !defined $goal->[3] ? 'not measured' : $goal->[3] ? 'reached' : 'NOT REACHED';
+}
+
+sub print_goals
 {
 	my ($folder) = @_;
 
-	for my $file (sort glob("$folder/*.mosquitto.json"))
-	{
-		my ($scenario) = $file =~ m{([^/]+)\.mosquitto\.json$};
-		my $theirs = load($file);
+	my @goals = goals(read_folder($folder), load("$folder/run.json"));
+	my @unknown = map { $_->[0] } grep { !defined $_->[3] } @goals;
 
-		next unless $theirs->{rate} > 0 && !$theirs->{wanted_rate};
-		for my $party ('fleetlog', 'fleetlog-budget')
+	print "Goals\n";
+	printf "  %-11s  %s: %s; wanted %s\n", verdict($_), @$_[0, 2, 1] for grep { defined $_->[3] } @goals;
+	print "  not measured in this run: ", join('; ', @unknown), "\n" if @unknown;
+}
+
+sub markdown_table
+{
+	my ($head, @rows) = @_;
+
+	print '| ', join(' | ', @$head), " |\n", '|', '---|' x @$head, "\n";
+	print '| ', join(' | ', @$_), " |\n" for @rows;
+	print "\n";
+}
+
+# Scenarios as script/bench lists them, parties as it runs them.
+sub ordered
+{
+	my ($names, @order) = @_;
+	my %place = map { $order[$_] => $_ } 0 .. $#order;
+
+	return sort { ($place{$a} // 99) <=> ($place{$b} // 99) || $a cmp $b } @$names;
+}
+
+sub print_markdown
+{
+	my ($folder) = @_;
+	my $all = read_folder($folder);
+	my $run = load("$folder/run.json");
+	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667 fan-out login
+		load-10m burst-without burst-with silent-without silent-with snapshot-without snapshot-held snapshot-writer snapshot-again));
+	my (@rates, @crowds);
+
+	for my $scenario (@scenarios)
+	{
+		for my $party (ordered([keys %{$all->{$scenario}}], qw(null fleetlog fleetlog-budget mosquitto nats bridge bridge-1000)))
 		{
-			next unless -e "$folder/$scenario.$party.json";
-			my $ratio = load("$folder/$scenario.$party.json")->{rate} / $theirs->{rate};
-			my $goal = $party eq 'fleetlog' ? $goal{$scenario} : undef;
-			printf "%-13s %-16s %.2f x Mosquitto%s\n", $scenario, $party, $ratio,
-				!$goal ? '' : sprintf(' (goal %.1f, %s)', $goal, $ratio >= $goal ? 'reached' : 'not reached');
+			my $r = $all->{$scenario}{$party};
+			push @rates, [$scenario, $party, cells($r)] unless is_about_connections($scenario);
+			push @crowds, [$scenario, $party, thousands($r->{connections}), thousands(connects_per_second($r)),
+				(map { sprintf('%.0f', $_) } 1e6 * $r->{connect_cpu_seconds} / $r->{connections}, memory_per_connection($r)),
+				join(', ', map { short($_) } @{$r->{storm_seconds}}) || '-'] if is_about_connections($scenario);
 		}
 	}
+	print "\n", map { "$_  \n" } run_lines($run);
+	print "\n";
+	markdown_table(\@columns, @rates) if @rates;
+	markdown_table(['scenario', 'server', 'connections', 'connects/s', 'us CPU each', 'B each', 'B at the end', 'all back, s'], @crowds) if @crowds;
+	if (my $h = $all->{'load-10m'}{fleetlog})
+	{
+		markdown_table([thousands($h->{history_records}) . ' readings', 'stream', 'heap'],
+			['MB', short($h->{history_bytes} / 1e6), short($h->{heap_bytes} / 1e6)],
+			['count(*), s', map { sprintf('%.3f', $h->{$_}) } qw(count_seconds heap_count_seconds)],
+			['count(*) with parallel workers, s', map { sprintf('%.3f', $h->{$_}) } qw(parallel_count_seconds parallel_heap_count_seconds)])
+			if defined $h->{history_bytes};
+		print "Batches by number of records: $h->{batches}\n\n" if defined $h->{batches};
+	}
+	markdown_table(['goal', 'wanted', 'measured', ''], map { [$_->[0], $_->[1], $_->[2] // '-', verdict($_)] } goals($all, $run));
+}
+
+# ---- CPU ----
+
+sub print_cpu
+{
+	my %wanted = map { $_ => 1 } @_;
+	my (%parent, %ticks);
+
+	for my $file (glob('/proc/[0-9]*/stat'))
+	{
+		open(my $in, '<', $file) or next;
+		my $line = <$in> // next;
+		my ($pid) = $line =~ /^(\d+)/;
+		my @rest = split(' ', $line =~ s/.*\) //r);
+		($parent{$pid}, $ticks{$pid}) = ($rest[1], $rest[11] + $rest[12]);
+	}
+	my $more = 1;
+	while ($more)
+	{
+		my @found = grep { !$wanted{$_} && $wanted{$parent{$_}} } keys %parent;
+		$wanted{$_} = 1 for @found;
+		$more = @found;
+	}
+	my $sum = 0;
+	$sum += $ticks{$_} // 0 for keys %wanted;
+	print $sum / 100, "\n";
 }
 
 my $what = shift(@ARGV) // '';
-if ($what eq 'head') { print_head() }
+if ($what eq 'run') { keep_run(@ARGV) }
+elsif ($what eq 'head') { printf $format, @columns }
 elsif ($what eq 'row') { print_row(@ARGV) }
-elsif ($what eq 'ratios') { print_ratios(@ARGV) }
-else { die "usage: table.pl head|row|ratios ...\n" }
+elsif ($what eq 'history') { keep_history(@ARGV) }
+elsif ($what eq 'goals') { print_goals(@ARGV) }
+elsif ($what eq 'markdown') { print_markdown(@ARGV) }
+elsif ($what eq 'cpu') { print_cpu(@ARGV) }
+else { die "usage: table.pl run|head|row|history|goals|markdown|cpu ...\n" }

@@ -1,0 +1,189 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# test/bench/scenarios.sh: what each scenario of script/bench does.  Sourced after parties.sh.
+
+run_scenario()
+{
+    local d=$seconds keep_alive=10
+
+    # Idle connections are pinged at half of the keep-alive time, which should happen also in a short run.
+    [ "$d" -gt 6 ] || keep_alive=4
+    case $1 in
+        qos1-50x20) measure "$1" "null fleetlog fleetlog-budget mosquitto nats bridge bridge-1000" -q 1 -c 50 -w 20 -d "$d" ;;
+        qos1-50x1)  measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 50 -w 1 -d "$d" ;;
+        qos1-1x20)  measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 1 -w 20 -d "$d" ;;
+        qos0-50x20) measure "$1" "null fleetlog mosquitto" -q 0 -c 50 -w 20 -d "$d" --drain 30 ;;
+        qos2-50x20) measure "$1" "null mosquitto" -q 2 -c 50 -w 20 -d "$d" ;;
+        paced-5000) measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 50 -w 20 -r 5000 -d "$d" ;;
+        paced-1667) measure "$1" "fleetlog-budget mosquitto" -q 1 -c 50 -w 20 -r 1667 -d "${long_seconds:-$d}" ;;
+        fan-out)    measure "$1" "fleetlog mosquitto" -q 1 -c 1 -r 50 --subscribers 100 --sub-qos 1 --filter 'bench/#' -d "$d" ;;
+        login)      measure "$1" "fleetlog mosquitto" -q 1 -c $login_users -w 1 -r 1000 -d "$d" --storm 1 --user 'bench/dev-%d' --password 'secret-%d' ;;
+        idle)       measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
+        storm)      measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
+        storm-sub)  measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 --each-subscribes 'bench/dev-%d/cmd/#' ;;
+        load-10m)   ! wants fleetlog || load_history ;;
+        burst)      with_disturbance burst "with 1 MB bursts" start_bursts stop_job ;;
+        silent)     with_disturbance silent "with silent peers" start_stallers stop_job ;;
+        snapshot)   ! wants fleetlog || rates_under_holders ;;
+    esac
+}
+
+# ---- 10 million readings, beside a heap ----
+
+# Largest number of pages that a seek by offset or by time touches, over 40 places, and what is allowed.
+seek_pages()
+{
+    run_sql -F ' ' <<SQL
+SET client_min_messages = warning;
+CREATE FUNCTION pg_temp.pages_touched(query text) RETURNS int LANGUAGE plpgsql AS \$\$
+DECLARE
+    plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, FORMAT json) ' || query INTO plan;
+    RETURN (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int;
+END \$\$;
+CREATE TEMP TABLE place AS
+    SELECT n AS shard, fleetlog.tail('history', n) * k / 40 AS o FROM generate_series(0, $shards - 1) n, generate_series(0, 39) k;
+CREATE TEMP TABLE time AS
+    SELECT p.shard, r.ts FROM place p, LATERAL fleetlog.read('history', p.shard, p.o, 1) r;
+-- The session's caches first.
+SELECT count(*) AS n, fleetlog.offset_for_time('history', 0, '2000-01-01') FROM fleetlog.read('history', 0, 1, 1) \gset
+SELECT (SELECT max(pg_temp.pages_touched(format('SELECT * FROM fleetlog.read(''history'', %s, %s, 1)', shard, o))) FROM place),
+       (SELECT max(pg_temp.pages_touched(format('SELECT fleetlog.offset_for_time(''history'', %s, %L)', shard, ts))) FROM time),
+       (SELECT floor(log(2, max(pg_relation_size(relid) / 8192)))::int + 3 FROM pg_partition_tree('history') WHERE isleaf AND pg_relation_size(relid) > 0);
+SQL
+}
+
+# Best of three, in seconds, once everything has been read.
+count_seconds()
+{
+    run_sql -c "SET max_parallel_workers_per_gather = $2" -c "SELECT count(*) FROM $1" -c '\timing on' \
+        -c "SELECT count(*) FROM $1" -c "SELECT count(*) FROM $1" -c "SELECT count(*) FROM $1" |
+        sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | sort -n | head -n 1 | perl -ne 'print $_ / 1000'
+}
+
+# How many batches have 2^n records or more: a batch's records share their ts, which two batches do not.
+batch_histogram()
+{
+    run_sql -c "SELECT string_agg(n || '+: ' || batches || ' (' || round(100.0 * records / total, 1) || ' %)', ', ' ORDER BY n)
+                FROM (SELECT (2 ^ floor(log(2, size)))::int AS n, count(*) AS batches, sum(size) AS records, sum(sum(size)) OVER () AS total
+                      FROM (SELECT count(*) AS size FROM history GROUP BY shard, ts) batch GROUP BY 1) h"
+}
+
+# Loads up to a tenth of a tenth, a tenth, and all of the records, so that seeks can be counted at each size; the last load is
+# the one whose figures stand.
+load_history()
+{
+    local file=$results/load-10m.fleetlog.json part before now pages=() pairs=() table_bytes heap_bytes rows
+
+    for part in 100 10 1; do
+        before=$(run_sql -c "SELECT coalesce(sum(fleetlog.tail('history', n)), 0) FROM generate_series(0, $shards - 1) n")
+        now=$((records / part - before))
+        [ $now -gt 0 ] || continue
+        load_fleetlog load-10m fleetlog history -q 1 -c 1000 -w 20 -n $now --seed $part -t 'history/dev-%d/telemetry' --drain 60
+        [ -s "$file" ] || return 0
+        read -r -a pages < <(seek_pages)
+        rows=$((records / part))
+        echo "    at $rows records a seek touches ${pages[0]} pages by offset and ${pages[1]} by time; allowed ${pages[2]}"
+        pairs+=("seek_pages_$part=$((pages[0] > pages[1] ? pages[0] : pages[1]))" "seek_allowed_$part=${pages[2]}" "seek_records_$part=$rows")
+    done
+    run_sql -c 'CREATE TABLE history_heap (LIKE history)' -c 'INSERT INTO history_heap SELECT * FROM history' -c 'VACUUM ANALYZE history_heap' -c CHECKPOINT
+    table_bytes=$(run_sql -c "SELECT sum(pg_table_size(relid)) FROM pg_partition_tree('history')")
+    heap_bytes=$(run_sql -c "SELECT pg_table_size('history_heap')")
+    rows=$(run_sql -c 'SELECT count(*) FROM history_heap')
+    pairs+=("history_records=$rows" "history_bytes=$table_bytes" "heap_bytes=$heap_bytes"
+            "count_seconds=$(count_seconds history 0)" "heap_count_seconds=$(count_seconds history_heap 0)"
+            "parallel_count_seconds=$(count_seconds history 2)" "parallel_heap_count_seconds=$(count_seconds history_heap 2)"
+            "batches=$(batch_histogram)")
+    run_sql -c 'DROP TABLE history_heap'
+    perl "$table" history "$file" "${pairs[@]}"
+}
+
+# ---- what one peer does to the others ----
+
+# Paced load without and with a disturbance, for each party.  Arguments: scenario, what it is called, functions to start and
+# to stop it; the first gets the port.
+with_disturbance()
+{
+    local scenario=$1 called=$2 start=$3 stop=$4 party port name
+
+    for party in fleetlog mosquitto; do
+        wants $party || continue
+        port=${party}_port; port=${!port}
+        for name in "$scenario-without" "$scenario-with"; do
+            [ "$name" = "$scenario-without" ] || $start "$port"
+            measure "$name" $party -q 1 -c 50 -w 20 -r 2000 -d "$seconds"
+            [ "$name" = "$scenario-without" ] || $stop "$scenario: $party $called"
+        done
+    done
+}
+
+job_pid=
+
+# A megabyte at once from one connection, again and again; the topic is in the mount like any other.
+start_bursts()
+{
+    : >"$dir/bursts"
+    (
+        while :; do
+            fl_as "$tool/fl_load" -p "$1" -q 1 -c 1 -n 5000 -w 5000 --client-id burst -t bench/burst --quiet >/dev/null 2>&1 && echo 1 >>"$dir/bursts"
+            sleep 0.5
+        done
+    ) &
+    job_pid=$!
+}
+
+# Ten peers that say nothing after TCP's handshake, ten that stop in the middle of CONNECT, and ten that send a byte every four
+# seconds; whom the server throws out comes back.
+start_stallers()
+{
+    : >"$dir/bursts"
+    fl_as perl "$FL_SOURCE/test/bench/stall.pl" "$1" >>"$dir/bursts" &
+    job_pid=$!
+}
+
+# Ends the disturbance and sees that there was one.
+stop_job()
+{
+    local children
+
+    children=$(pgrep -P "$job_pid" || true)
+    # The children are programs that this script started a moment ago.
+    # shellcheck disable=SC2086
+    kill "$job_pid" $children 2>/dev/null || true
+    wait "$job_pid" 2>/dev/null || true
+    job_pid=
+    if [ "$(wc -l <"$dir/bursts")" -eq 0 ]; then fl_note "$1: there was no disturbance"; status=1; fi
+}
+
+# ---- snapshots and transactions held open ----
+
+# Opens a session that holds what the statement takes, and waits until it has it.
+start_holder()
+{
+    fl_as "$FL_BIN/psql" -X -q -d "$uri&application_name=bench-holder" -c "$1" -c "SELECT pg_sleep(100000)" >/dev/null 2>"$dir/holder.log" &
+    fl_wait 20 holder_is_there || { cat "$dir/holder.log" >&2; fl_note "snapshot: the holder does not come up"; status=1; }
+}
+
+holder_is_there()
+{
+    [ "$(run_sql -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bench-holder' AND backend_xmin IS NOT NULL AND query ~ 'pg_sleep'")" = 1 ]
+}
+
+stop_holder()
+{
+    run_sql -o /dev/null -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bench-holder'"
+    wait $! 2>/dev/null || true
+}
+
+rates_under_holders()
+{
+    measure snapshot-without fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    start_holder "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM unrelated"
+    measure snapshot-held fleetlog -q 1 -c 50 -w 20 -d "${long_seconds:-$seconds}"
+    stop_holder
+    start_holder "BEGIN; INSERT INTO unrelated VALUES (1)"
+    measure snapshot-writer fleetlog -q 1 -c 50 -w 20 -d "${long_seconds:-$seconds}"
+    stop_holder
+    # Once more without, since a machine's speed changes while the others run.
+    measure snapshot-again fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+}
