@@ -38,15 +38,21 @@ spawn()
     fl_as sh -c "ulimit -n \$(ulimit -Hn); echo \$\$ >'$pid_file'; exec \"\$@\"" sh "$@" >"$log" 2>&1 &
 }
 
+# Also brings it up again.
+bring_up_fleetlog()
+{
+    "$FL_TOP/script/cluster" up "$@" "$dir/server" >"$dir/up"
+    uri=$(tail -n 1 "$dir/up")
+    fleetlog_pid=$(sed -n 's/^postmaster //p' "$dir/up")
+    fleetlog_port=$(sed -n 's/^mqtt .*:\([0-9]*\)$/\1/p' "$dir/up")
+}
+
 # The bridge writes into this server, too, so it runs also when only the bridge is wanted.
 start_fleetlog()
 {
     make_folder "$dir/server"
-    "$FL_TOP/script/cluster" up --workers "$workers" --set fleetlog.allow_anonymous=on --set shared_buffers=512MB \
-        --set max_wal_size=4GB ${settings[@]+"${settings[@]}"} "$dir/server" >"$dir/up"
-    uri=$(tail -n 1 "$dir/up")
-    fleetlog_pid=$(sed -n 's/^postmaster //p' "$dir/up")
-    fleetlog_port=$(sed -n 's/^mqtt .*:\([0-9]*\)$/\1/p' "$dir/up")
+    bring_up_fleetlog --workers "$workers" --set fleetlog.allow_anonymous=on --set shared_buffers=512MB \
+        --set max_wal_size=4GB ${settings[@]+"${settings[@]}"}
     run_sql >/dev/null <<SQL
 SELECT fleetlog.create_stream('bench', shards => $shards);
 SELECT fleetlog.mount('bench/', 'bench');
@@ -84,9 +90,33 @@ password_file $dir/mosquitto/users
 CONF
     chmod 600 "$dir/mosquitto/users"
     if fl_is_root; then chown -R "$FL_USER": "$dir/mosquitto"; fi
+    bring_up_mosquitto
+}
+
+bring_up_mosquitto()
+{
     spawn "$dir/mosquitto/pid" "$dir/mosquitto/log" /usr/sbin/mosquitto -c "$dir/mosquitto/conf"
     fl_wait 20 fl_accepts "$mosquitto_port" || { cat "$dir/mosquitto/log" >&2; fl_die "mosquitto does not accept"; }
     mosquitto_pid=$(cat "$dir/mosquitto/pid")
+}
+
+# What a process once had it seldom gives back, so memory per connection can be told only by one that has had none yet.
+fresh_servers()
+{
+    if wants fleetlog; then
+        "$FL_TOP/script/cluster" down "$dir/server" >/dev/null
+        bring_up_fleetlog
+    fi
+    if wants mosquitto; then
+        kill "$mosquitto_pid"
+        fl_wait 20 port_is_closed "$mosquitto_port" || fl_die "mosquitto does not end"
+        bring_up_mosquitto
+    fi
+}
+
+port_is_closed()
+{
+    ! fl_accepts "$1"
 }
 
 # The broker in front of the bridge: one of its own, whose queue has no end, since by default it would drop what the
@@ -192,7 +222,7 @@ load_fleetlog()
     shift 3
     set_budget "$party"
     # The first second makes segments and fills caches, and it is when the setting arrives.
-    fl_as "$tool/fl_load" -p "$fleetlog_port" -t "$stream/warm-%d" -d 1 -c 10 --quiet >/dev/null || true
+    [ "$stream" = history ] || fl_as "$tool/fl_load" -p "$fleetlog_port" -t "$stream/warm-%d" -d 1 -c 10 --quiet >/dev/null || true
     read -r -a before < <(fleetlog_state "$stream")
     run_load "$scenario: $party" "$file" yes -p "$fleetlog_port" --watch "$fleetlog_pid" "$@" || return 0
     read -r -a after < <(fleetlog_state "$stream")

@@ -17,9 +17,9 @@ run_scenario()
         paced-1667) measure "$1" "fleetlog-budget mosquitto" -q 1 -c 50 -w 20 -r 1667 -d "${long_seconds:-$d}" ;;
         fan-out)    measure "$1" "fleetlog mosquitto" -q 1 -c 1 -r 50 --subscribers 100 --sub-qos 1 --filter 'bench/#' -d "$d" ;;
         login)      measure "$1" "fleetlog mosquitto" -q 1 -c $login_users -w 1 -r 1000 -d "$d" --storm 1 --user 'bench/dev-%d' --password 'secret-%d' ;;
-        idle)       measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
-        storm)      measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
-        storm-sub)  measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 --each-subscribes 'bench/dev-%d/cmd/#' ;;
+        idle)       fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
+        storm)      fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
+        storm-sub)  fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 --each-subscribes 'bench/dev-%d/cmd/#' ;;
         load-10m)   ! wants fleetlog || load_history ;;
         burst)      with_disturbance burst "with 1 MB bursts" start_bursts stop_job ;;
         silent)     with_disturbance silent "with silent peers" start_stallers stop_job ;;
@@ -29,7 +29,9 @@ run_scenario()
 
 # ---- 10 million readings, beside a heap ----
 
-# Largest number of pages that a seek by offset or by time touches, over 40 places, and what is allowed.
+# Largest number of pages that a seek by offset or by time touches, over 40 places, and what is allowed.  Reading one record
+# means reading its whole batch, which at saturation spans many pages; those are no part of the seek, save the first.  How
+# many they are shows when the batch is read together with the one before, less what that one alone takes.
 seek_pages()
 {
     run_sql -F ' ' <<SQL
@@ -41,15 +43,23 @@ BEGIN
     EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, FORMAT json) ' || query INTO plan;
     RETURN (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int;
 END \$\$;
-CREATE TEMP TABLE place AS
-    SELECT n AS shard, fleetlog.tail('history', n) * k / 40 AS o FROM generate_series(0, $shards - 1) n, generate_series(0, 39) k;
-CREATE TEMP TABLE time AS
-    SELECT p.shard, r.ts FROM place p, LATERAL fleetlog.read('history', p.shard, p.o, 1) r;
+CREATE FUNCTION pg_temp.reading(shard int, o bigint, records bigint) RETURNS int LANGUAGE sql
+    RETURN pg_temp.pages_touched(format('SELECT * FROM fleetlog.read(''history'', %s, %s, %s)', shard, o, records));
+-- A batch and the one before it, at 40 places of each shard: records of one batch share their ts.
+CREATE TEMP TABLE batch AS
+    SELECT shard, ts, min(log_offset) AS o, count(*) AS n, row_number() OVER (PARTITION BY shard ORDER BY min(log_offset)) AS place
+    FROM history GROUP BY shard, ts;
+CREATE TEMP TABLE pair AS
+    SELECT b.shard, b.ts, b.o, a.o AS before_o, a.n AS before_n
+    FROM batch b JOIN batch a ON a.shard = b.shard AND a.place = b.place - 1
+    JOIN (SELECT shard, max(place) AS places FROM batch GROUP BY shard) c ON c.shard = b.shard
+    WHERE b.place % greatest(places / 40, 1) = 0;
 -- The session's caches first.
 SELECT count(*) AS n, fleetlog.offset_for_time('history', 0, '2000-01-01') FROM fleetlog.read('history', 0, 1, 1) \gset
-SELECT (SELECT max(pg_temp.pages_touched(format('SELECT * FROM fleetlog.read(''history'', %s, %s, 1)', shard, o))) FROM place),
-       (SELECT max(pg_temp.pages_touched(format('SELECT fleetlog.offset_for_time(''history'', %s, %L)', shard, ts))) FROM time),
-       (SELECT floor(log(2, max(pg_relation_size(relid) / 8192)))::int + 3 FROM pg_partition_tree('history') WHERE isleaf AND pg_relation_size(relid) > 0);
+SELECT (SELECT max(pg_temp.reading(shard, o, 1) - (pg_temp.reading(shard, before_o, before_n + 1) - pg_temp.reading(shard, before_o, 1)) + 1) FROM pair),
+       (SELECT max(pg_temp.pages_touched(format('SELECT fleetlog.offset_for_time(''history'', %s, %L)', shard, ts))) FROM pair),
+       (SELECT floor(log(2, max(pg_relation_size(relid) / 8192)))::int + 3 FROM pg_partition_tree('history') WHERE isleaf AND pg_relation_size(relid) > 0),
+       (SELECT max(pg_temp.reading(shard, o, 1)) FROM pair);
 SQL
 }
 
@@ -82,8 +92,8 @@ load_history()
         load_fleetlog load-10m fleetlog history -q 1 -c 1000 -w 20 -n $now --seed $part -t 'history/dev-%d/telemetry' --drain 60
         [ -s "$file" ] || return 0
         read -r -a pages < <(seek_pages)
-        rows=$((records / part))
-        echo "    at $rows records a seek touches ${pages[0]} pages by offset and ${pages[1]} by time; allowed ${pages[2]}"
+        rows=$((before + now))
+        echo "    at $rows records a seek touches ${pages[0]} pages by offset (${pages[3]} with those of the batch) and ${pages[1]} by time; allowed ${pages[2]}"
         pairs+=("seek_pages_$part=$((pages[0] > pages[1] ? pages[0] : pages[1]))" "seek_allowed_$part=${pages[2]}" "seek_records_$part=$rows")
     done
     run_sql -c 'CREATE TABLE history_heap (LIKE history)' -c 'INSERT INTO history_heap SELECT * FROM history' -c 'VACUUM ANALYZE history_heap' -c CHECKPOINT
@@ -117,42 +127,27 @@ with_disturbance()
     done
 }
 
-job_pid=
-
 # A megabyte at once from one connection, again and again; the topic is in the mount like any other.
 start_bursts()
 {
-    : >"$dir/bursts"
-    (
-        while :; do
-            fl_as "$tool/fl_load" -p "$1" -q 1 -c 1 -n 5000 -w 5000 --client-id burst -t bench/burst --quiet >/dev/null 2>&1 && echo 1 >>"$dir/bursts"
-            sleep 0.5
-        done
-    ) &
-    job_pid=$!
+    rm -f "$dir/job.pid"
+    # shellcheck disable=SC2016
+    spawn "$dir/job.pid" "$dir/job.log" sh -c 'while :; do "$@" >/dev/null 2>&1 && echo burst; sleep 0.5; done' sh \
+        "$tool/fl_load" -p "$1" -q 1 -c 1 -n 5000 -w 5000 --client-id burst -t bench/burst --quiet
 }
 
-# Ten peers that say nothing after TCP's handshake, ten that stop in the middle of CONNECT, and ten that send a byte every four
-# seconds; whom the server throws out comes back.
+# Peers that only are there (stall.pl says how).
 start_stallers()
 {
-    : >"$dir/bursts"
-    fl_as perl "$FL_SOURCE/test/bench/stall.pl" "$1" >>"$dir/bursts" &
-    job_pid=$!
+    rm -f "$dir/job.pid"
+    spawn "$dir/job.pid" "$dir/job.log" perl "$FL_SOURCE/test/bench/stall.pl" "$1"
 }
 
 # Ends the disturbance and sees that there was one.
 stop_job()
 {
-    local children
-
-    children=$(pgrep -P "$job_pid" || true)
-    # The children are programs that this script started a moment ago.
-    # shellcheck disable=SC2086
-    kill "$job_pid" $children 2>/dev/null || true
-    wait "$job_pid" 2>/dev/null || true
-    job_pid=
-    if [ "$(wc -l <"$dir/bursts")" -eq 0 ]; then fl_note "$1: there was no disturbance"; status=1; fi
+    kill "$(cat "$dir/job.pid")" 2>/dev/null || true
+    if [ ! -s "$dir/job.log" ]; then fl_note "$1: there was no disturbance"; status=1; fi
 }
 
 # ---- snapshots and transactions held open ----
