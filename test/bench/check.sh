@@ -8,19 +8,27 @@ server=
 trap 'if [ -n "$server" ]; then kill "$server" 2>/dev/null || :; fi; rm -rf "$work"' EXIT
 
 failed=0
+port=
+
+# Starts the server on a port of its own and waits until it listens.
+start_server()
+{
+    port=${1:-$((20000 + ($$ * 31 + $(date +%N | sed 's/^0*//;s/^$/0/') / 1000) % 12000))}
+    "$build/fl_null" -p "$port" >"$work/null" 2>"$work/null.errors" &
+    server=$!
+    turn=0
+    until grep -q listening "$work/null"; do
+        turn=$((turn + 1))
+        [ "$turn" -lt 100 ] || { cat "$work/null.errors"; echo "fl_null does not start"; exit 1; }
+        sleep 0.1
+    done
+}
+
 check()
 {
     name=$1; want=$2; shift 2
-    port=$((21000 + $$ % 9000))
-    "$build/fl_null" -p "$port" >"$work/null" &
-    server=$!
-    turn=0
-    until "$build/fl_load" -p "$port" --json "$@" >"$work/json" 2>"$work/errors"; do
-        # The server may not listen yet; anything else stays wrong.
-        turn=$((turn + 1))
-        [ "$turn" -lt 5 ] && grep -q 'Connection refused' "$work/errors" || break
-        sleep 0.2
-    done
+    start_server
+    "$build/fl_load" -p "$port" --json "$@" >"$work/json" 2>"$work/errors" || :
     kill "$server"; wait "$server" || :
     server=
     acked=$(sed -n 's/.*"acked":\([0-9]*\).*/\1/p' "$work/json")
@@ -47,16 +55,12 @@ check "large payloads" 300 -s 100000 -n 300
 check "small payloads that are noise" 3000 -s 48 --payload random -n 3000
 
 # The truth log of a server that dies and comes back: every message once, every line whole, though three processes write.
-port=$((21000 + $$ % 9000))
-"$build/fl_null" -p "$port" >/dev/null 2>&1 &
-server=$!
-sleep 0.3
+start_server
 "$build/fl_load" -p "$port" -c 8 -j 3 -r 20000 -n 40000 --reconnect --quiet --truth "$work/truth" >"$work/out" 2>&1 &
 load=$!
 sleep 0.7
 { kill -9 "$server"; wait "$server"; } 2>/dev/null || :
-"$build/fl_null" -p "$port" >/dev/null &
-server=$!
+start_server "$port"
 if wait "$load"; then ended=well; else ended=badly; fi
 broken=$(grep -vcE '^(A [0-9]+ [0-9]+ [0-9]+ [0-9]+|S [0-9]+ [0-9]+ [0-9]+ [-d] [0-9]+|E [0-9]+ [0-9]+)$' "$work/truth" || :)
 once=$(grep '^A' "$work/truth" | cut -d ' ' -f 2,3 | sort -u | wc -l)

@@ -62,7 +62,7 @@ static const char help[] =
 	"  -j, --processes N      processes that share the port (1)\n"
 	"      --help             this text\n"
 	"\n"
-	"It runs until SIGTERM or SIGINT, and then prints for each process what it counted.\n";
+	"It runs until SIGTERM or SIGINT, and then prints for each process what it counted; once it listens it says so.\n";
 
 static void
 on_signal(int signo)
@@ -263,6 +263,9 @@ serve(const char *host, int port)
 
 	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, listener, &ev) != 0)
 		die("epoll");
+	/* Whoever started us may connect from now on. */
+	puts("listening");
+	fflush(stdout);
 	while (!stop_requested)
 	{
 		int n = epoll_wait(epfd, events, MAX_EVENTS, 100);
