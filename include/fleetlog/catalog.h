@@ -122,6 +122,16 @@ extern void fl_shard_row_raise(Oid stream, int32 shard, int64 head, int64 tail);
 extern bool fl_epoch_last(Oid stream, int32 shard, int32 *epoch, int64 *first_offset, int64 *timeline);
 extern void fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 timeline);
 
+/*
+ * Where an epoch of the shard ends: the first offset of the next one,
+ * PG_INT64_MAX for the last.  *known is false for an epoch that this log has
+ * not come to.
+ */
+extern int64 fl_epoch_end(Oid stream, int32 shard, int32 epoch, bool *known);
+
+/* The epoch in which a record was written; 0 when there is none yet. */
+extern int32 fl_epoch_of(Oid stream, int32 shard, int64 offset);
+
 /* ---- Holds (L7) --------------------------------------------------------------- */
 
 typedef struct FlHold

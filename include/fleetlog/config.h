@@ -9,6 +9,9 @@
 #ifndef FLEETLOG_CONFIG_H
 #define FLEETLOG_CONFIG_H
 
+#include "access/htup.h"
+#include "access/tupdesc.h"
+
 /*
  * Run a statement as the owner of the extension: for writes that the caller
  * was found to be entitled to.  search_path is pg_catalog while it runs.
@@ -18,5 +21,12 @@ extern uint64 fl_config_execute(const char *sql, int nargs, Oid *types, Datum *v
 
 /* A single int8 result of a query run likewise; isnull when no row. */
 extern int64 fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *values, bool *isnull);
+
+/*
+ * A query run likewise, and a callback for each row of its result.  The callback
+ * runs as the caller and must not allocate what it keeps in the current context.
+ */
+extern void fl_config_query(const char *sql, int nargs, Oid *types, Datum *values,
+							void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg);
 
 #endif							/* FLEETLOG_CONFIG_H */

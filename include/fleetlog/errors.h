@@ -22,6 +22,7 @@
 	X(FL_ERR_SHARD_BUSY,		"LF106", 0x89,   7, "shard is busy") \
 	X(FL_ERR_STALE_PRODUCER,	"LF107", 0x83,  45, "stale producer epoch or sequence") \
 	X(FL_ERR_HELD,				"LF108", 0x83,  44, "records are held") \
+	X(FL_ERR_DIVERGED,			"LF109", 0x83,  74, "the position is not in this log") \
 	X(FL_ERR_NO_MOUNT,			"LF201", 0x90,  17, "no mount for this topic") \
 	X(FL_ERR_NO_STREAM,			"42P01", 0x80,   3, "stream does not exist") \
 	X(FL_ERR_NO_SHARD,			"22023", 0x80,   3, "shard does not exist") \

@@ -28,6 +28,9 @@ extern bool fl_flush_pass(void);
  */
 extern void fl_flush_published(void);
 
+/* Is there a flusher, so that tails are published without anybody's doing? */
+extern bool fl_flusher_runs(void);
+
 /* True when no commit waits for publication. */
 extern bool fl_flush_is_idle(void);
 

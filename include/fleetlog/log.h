@@ -186,6 +186,15 @@ extern FlBatchDecoder *fl_batch_decoder_create(MemoryContext parent);
 extern void fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch);
 extern bool fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec);
 
+/*
+ * The row of a record: its columns from number `from` up to and including
+ * `upto`.  Columns of variable length lie in *scratch, which grows in mcxt and
+ * is the caller's to keep or free; it is used again by the next call.
+ */
+extern void fl_columns_build(const FlLogRecord *rec, int32 shard, int from, int upto,
+							 char **scratch, size_t *scratch_cap, MemoryContext mcxt,
+							 Datum *values, bool *isnull);
+
 /* ---- Seeking, tails ------------------------------------------------------ */
 
 /* Durable tail and head of a shard, also on a standby (replayed tail there). */

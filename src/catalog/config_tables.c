@@ -30,6 +30,7 @@
 #include "utils/timestamp.h"
 
 #include "catalog_internal.h"
+#include "fleetlog/config.h"
 
 static const char *const table_names[FL_N_TABLES] = {
 	[FL_TABLE_STREAM] = "stream_config",
@@ -215,4 +216,25 @@ fl_config_ddl(const char *sql)
 	execute_checked(sql, 0, NULL, NULL, NULL);
 	SPI_finish();
 	AtEOXact_GUC(true, level);
+}
+
+void
+fl_config_query(const char *sql, int nargs, Oid *types, Datum *values,
+				void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg)
+{
+	Oid			save_user;
+	int			save_context;
+	int			level;
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
+	level = pin_search_path();
+	SPI_connect();
+	execute_checked(sql, nargs, types, values, null_flags(nargs, NULL));
+	AtEOXact_GUC(true, level);
+	/* Rows are looked at as the caller, whose rights the callback may ask for. */
+	SetUserIdAndSecContext(save_user, save_context);
+	for (uint64 i = 0; i < SPI_processed; i++)
+		row(arg, SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+	SPI_finish();
 }

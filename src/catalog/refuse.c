@@ -553,7 +553,7 @@ static void
 forget_stream(Oid relid)
 {
 	static const char *const tables[] = {
-		"hold_range_config", "hold_config", "mount_config", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
+		"hold_range_config", "hold_config", "mount_config", "consumer_position", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
 	};
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 	Oid			types[1] = {REGCLASSOID};

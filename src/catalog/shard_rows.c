@@ -129,3 +129,72 @@ fl_epoch_add(Oid stream, int32 shard, int32 epoch, int64 first_offset, int64 tim
 							 " (SELECT FROM fleetlog.epoch_config WHERE stream = $1 AND shard = $2 AND epoch = $3)",
 							 5, types, values, NULL);
 }
+
+/* One pass over the epochs of a shard; rows may be there twice after a restore. */
+static void
+search_epochs(Oid stream, int32 shard, void (*visit) (void *arg, int32 epoch, int64 first), void *arg)
+{
+	Relation	rel = fl_config_open(FL_TABLE_EPOCH);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (rel == NULL)
+		return;
+	shard_keys(keys, stream, shard);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_EPOCH), true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		visit(arg, (int32) fl_config_int(tuple, FL_EPOCH_EPOCH, RelationGetDescr(rel), false),
+			  fl_config_int(tuple, FL_EPOCH_FIRST_OFFSET, RelationGetDescr(rel), true));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+typedef struct EpochSearch
+{
+	int32		epoch;			/* asked for, or found */
+	int64		offset;			/* likewise */
+	int32		last;
+	int32		next;			/* least epoch above the one asked for, -1: none */
+} EpochSearch;
+
+static void
+visit_for_end(void *arg, int32 epoch, int64 first)
+{
+	EpochSearch *search = arg;
+
+	search->last = Max(search->last, epoch);
+	if (epoch > search->epoch && (search->next < 0 || epoch < search->next))
+	{
+		search->next = epoch;
+		search->offset = first;
+	}
+}
+
+int64
+fl_epoch_end(Oid stream, int32 shard, int32 epoch, bool *known)
+{
+	EpochSearch search = {.epoch = epoch,.offset = PG_INT64_MAX,.next = -1};
+
+	search_epochs(stream, shard, visit_for_end, &search);
+	*known = epoch <= search.last;
+	return search.offset;
+}
+
+static void
+visit_for_offset(void *arg, int32 epoch, int64 first)
+{
+	EpochSearch *search = arg;
+
+	if (first <= search->offset)
+		search->epoch = Max(search->epoch, epoch);
+}
+
+int32
+fl_epoch_of(Oid stream, int32 shard, int64 offset)
+{
+	EpochSearch search = {.offset = offset};
+
+	search_epochs(stream, shard, visit_for_offset, &search);
+	return search.epoch;
+}

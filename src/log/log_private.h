@@ -233,11 +233,6 @@ fl_head_base_offset(const uint8 *p, const FlBatchHead *head)
 
 /* ---- columns (columns.c) ------------------------------------------------------ */
 
-/* Size of, and the building of, the varlena columns of a record in one buffer. */
-extern void fl_columns_build(const FlLogRecord *rec, int32 shard, int from, int upto,
-							 char **scratch, size_t *scratch_cap, MemoryContext mcxt,
-							 Datum *values, bool *isnull);
-
 /* A row as INSERT and COPY bring it, flattened; the buffers are the caller's context. */
 typedef struct FlRow
 {

@@ -32,6 +32,7 @@
 
 #include "fleetlog/log_tail.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/tail_wait.h"
 #include "log_private.h"
 #include "xact.h"
 
@@ -217,6 +218,9 @@ raise_flushed(void)
 		while (old < tail &&
 			   !pg_atomic_compare_exchange_u64(&shard->flushed_tail, &old, tail))
 			;
+		/* For a quorum stream that is not durable yet. */
+		if (old < tail && !shard->quorum)
+			fl_tail_moved(&held[i].key);
 	}
 	LWLockRelease(fl_shared->shard_map_lock);
 }

@@ -28,6 +28,7 @@
 #include "utils/wait_event.h"
 
 #include "fleetlog/settings.h"
+#include "fleetlog/tail_wait.h"
 #include "shmem_internal.h"
 
 /* How long a backend waits for the flusher to publish. */
@@ -40,6 +41,7 @@ typedef struct FlCopiedTail
 	FlShardKey	key;
 	int64		tail;
 	XLogRecPtr	lsn;
+	bool		moved;			/* the durable tail, by this pass */
 } FlCopiedTail;
 
 /* ---- the dirty list ------------------------------------------------------- */
@@ -123,6 +125,7 @@ copy_dirty(XLogRecPtr *highest)
 		{
 			copies[n].entry = entry;
 			copies[n].key = shard->key;
+			copies[n].moved = false;
 			SpinLockAcquire(&shard->mutex);
 			copies[n].tail = (int64) pg_atomic_read_u64(&shard->visible_tail);
 			copies[n].lsn = shard->commit_lsn;
@@ -153,13 +156,14 @@ fl_pending_push(FlShardEntry *entry, int64 tail, XLogRecPtr lsn)
  * the LSN that the confirmer should wait for, if any.
  */
 static XLogRecPtr
-publish_flushed(const FlCopiedTail *copy)
+publish_flushed(FlCopiedTail *copy)
 {
 	FlShardEntry *entry = copy->entry;
 	FlShard    *shard = &entry->shard;
 	XLogRecPtr	wanted = InvalidXLogRecPtr;
 	int64		arranged;
 
+	copy->moved = !shard->quorum && (int64) pg_atomic_read_u64(&shard->flushed_tail) < copy->tail;
 	fl_atomic_raise(&shard->flushed_tail, (uint64) copy->tail);
 	SpinLockAcquire(&shard->mutex);
 	arranged = entry->npending > 0 ? entry->pending[entry->npending - 1].tail :
@@ -265,6 +269,9 @@ fl_flush_pass(void)
 		FL_COUNT(FL_C_FLUSHES, 1);
 		FL_STOP_POINT("flusher_before_publish");
 		publish_copies(n);
+		for (int i = 0; i < n; i++)
+			if (copies[i].moved)
+				fl_tail_moved(&copies[i].key);
 		fl_atomic_raise(&fl_shared->published_lsn, highest);
 		fl_wake_doors();
 	}
@@ -273,8 +280,8 @@ fl_flush_pass(void)
 	return n > 0;
 }
 
-static bool
-flusher_runs(void)
+bool
+fl_flusher_runs(void)
 {
 	return fl_shared->slots[fl_slot_number(FL_WORKER_FLUSHER, 0)].pid != 0;
 }
@@ -297,16 +304,16 @@ fl_flush_published(void)
 
 	/* What is on the list now is covered by every pass that begins from now on. */
 	target = pg_atomic_read_u64(&fl_core->passes_begun) + 1;
-	if (flusher_runs())
+	if (fl_flusher_runs())
 	{
 		ConditionVariablePrepareToSleep(&fl_core->published);
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
-		while (flusher_runs() && left-- > 0 &&
+		while (fl_flusher_runs() && left-- > 0 &&
 			   pg_atomic_read_u64(&fl_core->passes_done) < target)
 			ConditionVariableTimedSleep(&fl_core->published, PUBLISH_POLL_MS, PG_WAIT_EXTENSION);
 		ConditionVariableCancelSleep();
 	}
-	if (!flusher_runs())
+	if (!fl_flusher_runs())
 		fl_flush_pass();
 }
 
@@ -359,8 +366,14 @@ fl_confirm_pass(XLogRecPtr confirmed)
 	hash_seq_init(&scan, fl_shard_map);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->npending > 0)
-			left |= confirm_shard(entry, confirmed, &moved);
+		bool		this_moved = false;
+
+		if (entry->npending == 0)
+			continue;
+		left |= confirm_shard(entry, confirmed, &this_moved);
+		if (this_moved)
+			fl_tail_moved(&entry->shard.key);
+		moved |= this_moved;
 	}
 	LWLockRelease(fl_shared->shard_map_lock);
 	if (moved)

@@ -30,6 +30,7 @@
 
 #include "fleetlog/log_tail.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/tail_wait.h"
 #include "shmem_internal.h"
 
 HTAB	   *fl_shard_map = NULL;
@@ -303,6 +304,8 @@ fl_shard_forget(Oid stream)
 		entry->shard.key.database = InvalidOid;
 	}
 	LWLockRelease(fl_shared->shard_map_lock);
+	/* Whoever waits for more of it is to learn that it is gone. */
+	fl_tail_gone(stream);
 }
 
 /*
@@ -350,4 +353,7 @@ fl_shard_publish(FlShard *shard, int64 tail, XLogRecPtr lsn)
 	pg_atomic_fetch_add_u64(&fl_shared->any_dirty, 1);
 	if (!fl_flush_by_myself)
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
+	/* Where nobody else publishes, those who wait do it for themselves. */
+	if (!fl_flusher_runs())
+		fl_tail_moved(&shard->key);
 }

@@ -75,9 +75,11 @@ fl_shmem_request(void)
 	size = add_size(size, fl_shard_map_size());
 	size = add_size(size, fl_registry_size());
 	size = add_size(size, fl_mount_stats_size());
+	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
+	fl_waiters_request();
 }
 
 static void
@@ -155,6 +157,7 @@ fl_shmem_startup(void)
 	fl_shard_map_init();
 	fl_registry_init();
 	fl_mount_stats_init();
+	fl_waiters_init();
 	fl_auth_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }

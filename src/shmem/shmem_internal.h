@@ -107,6 +107,9 @@ extern Size fl_shard_map_size(void);
 extern void fl_shard_map_init(void);
 extern Size fl_registry_size(void);
 extern void fl_registry_init(void);
+extern Size fl_waiters_size(void);
+extern void fl_waiters_request(void);
+extern void fl_waiters_init(void);
 extern Size fl_mount_stats_size(void);
 extern void fl_mount_stats_init(void);
 
