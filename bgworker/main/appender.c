@@ -43,6 +43,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/guest.h"
 #include "fleetlog/log.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/settings.h"
@@ -469,6 +470,8 @@ settle(void)
 static void
 run_turn(void)
 {
+	bool		flush;
+
 	MemoryContextReset(turn_mcxt);
 	MemoryContextSwitchTo(turn_mcxt);
 	qsort(items, n_items, sizeof(BatchItem), item_cmp);
@@ -476,10 +479,16 @@ run_turn(void)
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
 		if (touched[door])
 			fl_ring_in_doubt(door, true);
+	flush = fl_flush_is_quick();
+	fl_flush_by_myself = flush;
 	run_items(0, n_items);
+	fl_flush_by_myself = false;
 	for (int i = 0; i < n_items; i++)
 		if (items[i].aside)
 			pfree((void *) items[i].entry);
+	/* One change of process less than by the flusher, while the disk is quick. */
+	if (flush)
+		fl_flush_pass();
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
 		if (touched[door])
 		{
@@ -501,6 +510,19 @@ set_session(void)
 	/* A row that somebody locked must not hold up a fleet: no parallel, no JIT either. */
 	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("max_parallel_workers_per_gather", "0", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
+ * The budget is used up: batches gather meanwhile.  A latch counts in
+ * milliseconds, which is as long as the whole wait, so the rest is slept.
+ */
+static void
+wait_for_token(long wait_us)
+{
+	if (wait_us >= 2000)
+		(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
+	else
+		pg_usleep(wait_us);
 }
 
 /* At shutdown doors hand over what they have; write it before we go. */
@@ -545,9 +567,7 @@ fl_main_appender(Datum arg)
 			wait_us = fl_budget_take();
 		if (wait_us > 0)
 		{
-			/* The budget is used up: batches gather meanwhile. */
-			(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(1, Min(wait_us, 2000) / 1000),
-							 PG_WAIT_EXTENSION);
+			wait_for_token(wait_us);
 			continue;
 		}
 		if (fresh || n_aside > 0)

@@ -14,11 +14,15 @@
 /* ---- Publication of tails --------------------------------------------------- */
 
 /*
- * One pass of the flusher: copy the tails that commits have left, flush WAL up to
- * the newest of their commits, publish the copied tails.  Returns true when
- * there was something to do.  Only for the flusher.
+ * One pass: copy the tails that commits have left, flush WAL up to the newest of
+ * their commits, publish the copied tails.  Returns true when there was
+ * something to do.  The flusher's work; appender and doors do it for themselves
+ * where fl_flush_is_quick.
  */
 extern bool fl_flush_pass(void);
+
+/* May a process that has other duties wait for the disk? */
+extern bool fl_flush_is_quick(void);
 
 /*
  * See to it that what was committed before this call is published: by ourselves

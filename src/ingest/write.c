@@ -35,12 +35,6 @@
 #include "fleetlog/worker.h"
 #include "ingest_internal.h"
 
-/* A disk slower than this on average is left to the flusher. */
-#define SLOW_FLUSH_US		2000
-
-/* While it is, one flush in so many tries again. */
-#define SLOW_RETRY			256
-
 /* Another door holds a shard for some 100 microseconds. */
 #define LOCK_TRIES			3
 #define LOCK_PAUSE_US		20
@@ -59,27 +53,12 @@ typedef struct Direct
 
 /* ---- what may be written ------------------------------------------------------ */
 
-static bool
-disk_is_slow(void)
-{
-	static int	skipped = 0;
-
-	if (pg_atomic_read_u32(&fl_shared->flush_us) <= SLOW_FLUSH_US)
-		return false;
-	if (++skipped < SLOW_RETRY)
-		return true;
-	skipped = 0;
-	return false;
-}
-
 /* Tests that hold appender or flusher back mean everybody's records. */
 static bool
 is_allowed(void)
 {
-	if (!fl_door_writes || RecoveryInProgress())
-		return false;
-	return !(fl_stop_points && fl_stop_points[0] &&
-			 (fl_stop_points_hold("appender_") || fl_stop_points_hold("flusher_")));
+	return fl_door_writes && !RecoveryInProgress() && !fl_stop_points_hold("appender_") &&
+		!fl_stop_points_hold("flusher_");
 }
 
 /* Batches that are closed, none of them behind one that the appender has. */
@@ -269,7 +248,7 @@ fl_ingest_write(FlIngest *ing)
 	if (dlist_is_empty(&ing->busy) || !is_allowed())
 		return false;
 	choose(ing, &d);
-	if (d.nshards == 0 || (d.awaited && disk_is_slow()) || !fl_budget_try())
+	if (d.nshards == 0 || (d.awaited && !fl_flush_is_quick()) || !fl_budget_try())
 		return false;
 	qsort(d.shards, d.nshards, sizeof(FlIngestShard *), shard_cmp);
 	committed = run_transaction(ing, &d);

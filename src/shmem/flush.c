@@ -10,9 +10,11 @@
  * when nothing was committed since the copy, so a pass that dies half way loses
  * nothing.
  *
- * The pass is the flusher's.  Where no flusher runs (no workers configured,
- * paused, shutting down) any backend does it for itself; while one runs, others
- * leave it to it, so that holding the flusher back holds back all publication.
+ * The pass is the flusher's, and that of doors and appender for what they have
+ * committed themselves, while the disk is quick (fl_flush_is_quick): it saves a
+ * change of process.  Where no flusher runs (no workers configured, paused,
+ * shutting down) any backend does it for itself; while one runs, backends leave
+ * it to it.  Passes may overlap: each publishes only what it copied.
  *
  * This is the one place that says "durable": acknowledgements are released by
  * what is published here and by nothing else (REQUIREMENTS L5).
@@ -34,6 +36,10 @@
 /* How long a backend waits for the flusher to publish. */
 #define PUBLISH_WAIT_MS		1000
 #define PUBLISH_POLL_MS		20
+
+/* A slower disk is waited for by the flusher alone; every so often another one tries. */
+#define FL_QUICK_FLUSH_US	2000
+#define FL_QUICK_RETRY		256
 
 typedef struct FlCopiedTail
 {
@@ -235,6 +241,26 @@ fl_wake_doors(void)
 		if (pg_atomic_read_u32(&door->owed) != 0 || pg_atomic_read_u32(&door->has_feed) != 0)
 			fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
 	}
+}
+
+/*
+ * Is the disk quick enough that a process with other duties may wait for it?
+ * While it is not, one call in so many is told yes, to find out whether it has
+ * become so.  Tests that hold the flusher back mean everybody's flushes.
+ */
+bool
+fl_flush_is_quick(void)
+{
+	static int	refused = 0;
+
+	if (fl_stop_points_hold("flusher_"))
+		return false;
+	if (pg_atomic_read_u32(&fl_shared->flush_us) <= FL_QUICK_FLUSH_US)
+		return true;
+	if (++refused < FL_QUICK_RETRY)
+		return false;
+	refused = 0;
+	return true;
 }
 
 /* The average follows slowly upwards and downwards: an eighth of each new value. */

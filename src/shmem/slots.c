@@ -217,7 +217,7 @@ fl_stop_points_hold(const char *prefix)
 	size_t		len = strlen(prefix);
 	const char *p = fl_stop_points;
 
-	while (p != NULL && *p != '\0')
+	while (unlikely(p != NULL && *p != '\0'))
 	{
 		p += strspn(p, " ,");
 		if (strncmp(p, prefix, len) == 0)
