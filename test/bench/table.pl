@@ -189,9 +189,9 @@ sub keep_history
 sub keep_run
 {
 	my ($file, @pairs) = @_;
-	my $r = {};
+	# All as text: a commit may look like a number.
+	my $r = { map { my ($name, $value) = split(/=/, $_, 2); ($name => $value eq '' ? undef : $value) } @pairs };
 
-	add_pairs($r, @pairs);
 	save($file, $r);
 	print "$_\n" for run_lines($r);
 }
@@ -219,7 +219,8 @@ sub read_folder
 	return \%all;
 }
 
-# Each goal: what, what is wanted, what was measured, and whether that is it (undef: not measured).
+# Each goal: what, what is wanted, what was measured, whether that is it (undef: not measured), and another verdict where
+# there is one.
 sub goals
 {
 	my ($all, $run) = @_;
@@ -251,9 +252,10 @@ sub goals
 	{
 		my $budget = $figure->($scenario, 'fleetlog-budget', 'rate');
 		(my $called = $scenario) =~ s/qos1-(\d+)x(\d+)/QoS 1, $1 x $2/;
-		my $slow = $run->{fdatasync_us} && $run->{fdatasync_us} > 200 ? "; asked only where a flush takes at most 200 us" : '';
+		my $slow = $run->{fdatasync_us} && $run->{fdatasync_us} > 200 ? '; asked only where a flush takes at most 200 us' : '';
 		$ratio->("$called: times Mosquitto", 1.5, $figure->($scenario, 'fleetlog', 'rate'), $figure->($scenario, 'mosquitto', 'rate'),
 			(defined $budget ? '; default budget ' . thousands($budget) : '') . $slow);
+		$goals[-1][4] = 'not asked' if $slow && defined $goals[-1][3] && !$goals[-1][3];
 	}
 	$ratio->('QoS 0, 50 x 20: times Mosquitto', 2, map { $figure->('qos0-50x20', $_, 'rate') } qw(fleetlog mosquitto));
 
@@ -328,6 +330,7 @@ sub verdict
 {
 	my ($goal) = @_;
 
+	return $goal->[4] if defined $goal->[4];
 	return !defined $goal->[3] ? 'not measured' : $goal->[3] ? 'reached' : 'NOT REACHED';
 }
 
