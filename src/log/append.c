@@ -29,6 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/log_pack.h"
 #include "fleetlog/settings.h"
 #include "log_private.h"
 #include "xact.h"
@@ -105,10 +106,34 @@ ensure_meta(Relation rel, FlShard *w, int32 shard, int64 base)
 
 /* ---- one batch -------------------------------------------------------------- */
 
+/* Register a small batch as redo wants it: short form, sender, records. */
 static void
-write_small(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 count)
+register_small(const Pieces *p, const FlBatchHead *head, const xl_fl_append *x, bool fresh,
+			   uint8 *packed_bytes)
 {
-	bool		fresh = x->flags & FL_XL_INIT_PAGE;
+	FlPacked	packed = {.head = *head};
+	uint32		skip = p->prefix_len + FL_BATCH_HEADER_SIZE;
+	size_t		n;
+
+	/* It was decoded when the batch was stamped, so it is one. */
+	(void) fl_batch_decode_header(p->body, p->body_len, &packed.info);
+	packed.flags = fresh ? FL_PACK_INIT_PAGE : 0;
+	packed.shard = x->shard;
+	packed.page_off = x->page_off;
+	packed.max_ts = x->max_ts;
+	n = fl_pack_encode(packed_bytes, &packed);
+	XLogRegisterData((char *) packed_bytes, n);
+	if (head->sender_len > 0)
+		XLogRegisterData((char *) p->prefix + FL_HEAD_SIZE, head->sender_len);
+	if (x->length > skip)
+		pieces_register(p, skip, x->length - skip);
+}
+
+static void
+write_small(Relation rel, FlShard *w, const Pieces *p, const FlBatchHead *head, xl_fl_append *x,
+			bool fresh, uint32 count)
+{
+	uint8		packed[FL_PACK_MAX];
 	Buffer		buf;
 	Page		page;
 	FlPageInfo	info = {.kind = FL_PAGE_BATCHES,.npages = 1};
@@ -142,8 +167,7 @@ write_small(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint32 c
 	{
 		XLogBeginInsert();
 		XLogRegisterBuffer(0, buf, REGBUF_STANDARD | (fresh ? REGBUF_WILL_INIT : 0));
-		XLogRegisterData((char *) x, sizeof(*x));
-		pieces_register(p, 0, x->length);
+		register_small(p, head, x, fresh, packed);
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
 		fl_page_insert_wal(page, FL_RMGR_ID, XLOG_FL_SMALL);
 	}
@@ -253,6 +277,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	Pieces		p;
 	FlBatchHead head = {0};
 	xl_fl_append x = {0};
+	bool		fresh = false;
 	TransactionId xid = GetCurrentTransactionId();
 	int64		base = w->next_offset;
 
@@ -297,7 +322,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	{
 		x.first_block = Max(w->last_block, 0) + 1;
 		x.page_off = FL_PAGE_HEADER_SIZE;
-		x.flags |= FL_XL_INIT_PAGE;
+		fresh = true;
 		head.first_item = 1;
 	}
 	p.body = batch->body;
@@ -313,7 +338,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	if (first_tid)
 		fl_tid_set(first_tid, x.first_block, x.npages, head.first_item, 0);
 	if (x.npages == 1)
-		write_small(rel, w, &p, &x, batch->nrecords);
+		write_small(rel, w, &p, &head, &x, fresh, batch->nrecords);
 	else
 		write_span(rel, w, &p, &x);
 

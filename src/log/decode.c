@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 
 #include "fleetlog/cursor.h"
+#include "fleetlog/log_pack.h"
 #include "log_private.h"
 
 /* ---- parts of a large batch --------------------------------------------------- */
@@ -266,12 +267,33 @@ filtered_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
 }
 
 static void
+queue_small(RowSink *sink)
+{
+	XLogReaderState *r = sink->buf->record;
+	FlPacked	p;
+	uint8	   *bytes;
+
+	if (fl_pack_decode((uint8 *) XLogRecGetData(r), XLogRecGetDataLen(r), XLogRecGetXid(r),
+					   &p) != FL_OK)
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+						errmsg("batch in WAL cannot be decoded")));
+	if (p.flags & FL_PACK_NO_DECODE)
+		return;
+	sink->shard = (int32) p.shard;
+	bytes = palloc(p.head.length);
+	fl_pack_restore(&p, bytes);
+	queue_batch(sink, bytes, p.head.length);
+}
+
+static void
 decode_append(RowSink *sink, uint8 info)
 {
 	XLogReaderState *r = sink->buf->record;
 	uint32		len = XLogRecGetDataLen(r);
 
-	if (info == XLOG_FL_GROW)
+	if (info == XLOG_FL_SMALL)
+		queue_small(sink);
+	else if (info == XLOG_FL_GROW)
 	{
 		xl_fl_grow	x;
 

@@ -59,9 +59,11 @@ typedef struct xl_fl_meta
 } xl_fl_meta;
 
 /*
- * XLOG_FL_SMALL, XLOG_FL_SPAN, XLOG_FL_CONT: the bytes of the batch (head,
- * sender, body; for CONT a later part of them) follow, once, and serve redo
- * and decoding alike.
+ * XLOG_FL_SMALL is told in fleetlog/log_pack.h.
+ *
+ * XLOG_FL_SPAN, XLOG_FL_CONT: the bytes of the batch (head, sender, body; for
+ * CONT a later part of them) follow, once, and serve redo and decoding alike.
+ * Among the writer's functions it says where a small batch goes, too.
  */
 typedef struct xl_fl_append
 {
@@ -70,13 +72,12 @@ typedef struct xl_fl_append
 	uint32		shard;
 	uint32		length;			/* of the whole batch */
 	uint32		npages;			/* of the whole batch */
-	uint32		page_no;		/* CONT: of the first page in this record */
+	uint32		page_no;		/* of the first page in this record */
 	uint32		first_block;
-	uint16		page_off;		/* SMALL: where on the page */
+	uint16		page_off;		/* where on the page its head lies */
 	uint16		flags;			/* FL_XL_* */
 } xl_fl_append;
 
-#define FL_XL_INIT_PAGE		0x0001	/* SMALL: the page is new */
 #define FL_XL_NO_DECODE		0x0002	/* a rewrite of rows already decoded */
 #define FL_XL_RESERVE		0x0004	/* CONT: the first pages, initialised only */
 

@@ -4,7 +4,8 @@
  *		The custom resource manager: redo, masking, description, registration.
  *		Decoding into rows is in decode.c.
  *
- * A batch lies once in a record's main data.  Redo rebuilds the pages from it,
+ * A batch lies once in a record's main data, a small one in a shorter form
+ * (log_pack.h).  Redo rebuilds the pages from it,
  * logical decoding reads the same bytes, so neither needs block data and a
  * full-page image in front of an existing page costs decoding nothing.
  *
@@ -22,6 +23,7 @@
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
 
+#include "fleetlog/log_pack.h"
 #include "log_private.h"
 
 StaticAssertDecl(BLCKSZ == FL_PAGE_SIZE, "fleetlog_log pages are 8 KiB");
@@ -70,29 +72,32 @@ redo_meta(XLogReaderState *record)
 }
 
 static void
+unpack_small(XLogReaderState *record, FlPacked *p)
+{
+	if (fl_pack_decode((uint8 *) XLogRecGetData(record), XLogRecGetDataLen(record),
+					   XLogRecGetXid(record), p) != FL_OK)
+		elog(PANIC, "fleetlog: batch in WAL makes no sense");
+}
+
+static void
 redo_small(XLogReaderState *record)
 {
-	xl_fl_append *xlrec = (xl_fl_append *) XLogRecGetData(record);
-	const char *bytes = (const char *) xlrec + sizeof(xl_fl_append);
+	FlPacked	p;
+	FlPageInfo	info = {.kind = FL_PAGE_BATCHES,.npages = 1};
 	Buffer		buf;
 	Page		page;
 
-	if (xlrec->flags & FL_XL_INIT_PAGE)
+	unpack_small(record, &p);
+	if (p.flags & FL_PACK_INIT_PAGE)
 	{
-		FlPageInfo	info = {.kind = FL_PAGE_BATCHES,.npages = 1};
-
 		buf = XLogInitBufferForRedo(record, 0);
 		page = BufferGetPage(buf);
 		PageInit(page, BLCKSZ, FL_PAGE_SPECIAL_SIZE);
-		info.first_block = xlrec->first_block;
-		info.first_offset = xlrec->first_offset;
-		info.max_ts = xlrec->max_ts;
-		fl_page_write_special((uint8 *) page, &info);
+		info.first_block = BufferGetBlockNumber(buf);
+		info.first_offset = p.info.base_offset;
 	}
 	else
 	{
-		FlPageInfo	info;
-
 		if (XLogReadBufferForRedo(record, 0, &buf) != BLK_NEEDS_REDO)
 		{
 			if (BufferIsValid(buf))
@@ -101,14 +106,14 @@ redo_small(XLogReaderState *record)
 		}
 		page = BufferGetPage(buf);
 		if (fl_page_read((uint8 *) page, &info) != FL_OK || info.kind != FL_PAGE_BATCHES ||
-			info.lower != xlrec->page_off)
+			info.lower != p.page_off)
 			elog(PANIC, "fleetlog: page of a batch to be replayed does not end at byte %u",
-				 xlrec->page_off);
-		info.max_ts = xlrec->max_ts;
-		fl_page_write_special((uint8 *) page, &info);
+				 p.page_off);
 	}
-	memcpy((char *) page + xlrec->page_off, bytes, xlrec->length);
-	fl_page_set_lower((uint8 *) page, xlrec->page_off + xlrec->length);
+	info.max_ts = p.max_ts;
+	fl_page_write_special((uint8 *) page, &info);
+	fl_pack_restore(&p, (uint8 *) page + p.page_off);
+	fl_page_set_lower((uint8 *) page, (uint16) (p.page_off + p.head.length));
 	PageSetLSN(page, record->EndRecPtr);
 	MarkBufferDirty(buf);
 	UnlockReleaseBuffer(buf);
@@ -284,14 +289,22 @@ fl_desc(StringInfo buf, XLogReaderState *record)
 	switch (XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK)
 	{
 		case XLOG_FL_SMALL:
+			{
+				FlPacked	p;
+
+				if (fl_pack_decode((uint8 *) data, XLogRecGetDataLen(record),
+								   XLogRecGetXid(record), &p) == FL_OK)
+					appendStringInfo(buf, "shard %u offset " INT64_FORMAT " length %u at %u",
+									 p.shard, p.info.base_offset, p.head.length, p.page_off);
+				break;
+			}
 		case XLOG_FL_SPAN:
 		case XLOG_FL_CONT:
 			{
 				xl_fl_append *x = (xl_fl_append *) data;
 
-				appendStringInfo(buf, "shard %u offset " INT64_FORMAT " length %u pages %u page %u at %u",
-								 x->shard, x->first_offset, x->length, x->npages,
-								 x->page_no, x->page_off);
+				appendStringInfo(buf, "shard %u offset " INT64_FORMAT " length %u pages %u page %u",
+								 x->shard, x->first_offset, x->length, x->npages, x->page_no);
 				break;
 			}
 		case XLOG_FL_GROW:
