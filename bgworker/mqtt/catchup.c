@@ -96,7 +96,8 @@ typedef struct Selection
 
 /* Its own filters are few: they are compared one by one. */
 static Selection
-select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message)
+select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqttBytes topic, const FlMount *mount,
+			  FlMqttMessage *message)
 {
 	Selection s = {0};
 	dlist_iter iter;
@@ -109,7 +110,7 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 		if (rec->ts < filter->since || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
 			continue;
 		if (!made)
-			fl_mqtt_record_message(door, rec, topic, message);
+			fl_mqtt_record_message(door, rec, topic, mount, message);
 		made = true;
 		if (filter->no_local && fl_mqtt_is_own(conn, message))
 			continue;
@@ -130,12 +131,13 @@ static bool
 offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRecord *rec)
 {
 	FlMqttMessage *message = &door->message;
+	const FlMount *mount;
 	FlMqttBytes topic;
 	Selection s;
 
-	if (!fl_mqtt_record_topic(rec, &topic) || !fl_mqtt_topic_is_of(feed, topic))
+	if (!fl_mqtt_record_topic(rec, &topic) || (mount = fl_mqtt_mount_of(feed, topic)) == NULL)
 		return true;
-	s = select_record(door, conn, rec, topic, message);
+	s = select_record(door, conn, rec, topic, mount, message);
 	if (!s.found)
 		return true;
 	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos), s.as_published && message->publish.retain,
@@ -176,6 +178,7 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 		skip_lost(conn, feed, cursor, head);
 	if (cursor->offset >= feed->pos.offset)
 		return true;
+	fl_mqtt_begin_transaction(door);
 	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, feed->pos.offset);
 	while (room && *budget > 0)
 	{

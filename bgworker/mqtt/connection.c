@@ -349,7 +349,10 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	FlMqttDoor *door = conn->door;
 	FlMqttPacket *packet = &door->packet;
 	Size used = 0;
+	int64 now = fl_net_now(door->net);
 
+	/* One look at the clock for all that came together. */
+	door->received = fl_wall_now();
 	door->current = conn;
 	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
 		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER)
@@ -373,7 +376,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 			refuse_frame(conn, &fault);
 			break;
 		}
-		conn->last_packet_ms = fl_net_now(door->net);
+		conn->last_packet_ms = now;
 		if (!handle_packet(conn, &frame, packet))
 			break;
 		used += frame.total;

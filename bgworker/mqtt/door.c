@@ -2,9 +2,12 @@
  * door.c
  *		The loop of a front door: sockets, logins, ingest, feeds, timers.
  *
- * Each turn runs inside one short transaction, because catalog lookups and log
- * reads need one; it writes nothing and takes no transaction id, and none is
- * open while the worker waits.  Between turns ingest may write what they brought
+ * Most turns need no transaction: a message is looked up in what memory holds
+ * of the catalog.  The first who needs one (a catalog that has changed, a log to
+ * read) begins it by fl_mqtt_begin_transaction, and it ends with the turn; it
+ * writes nothing and takes no transaction id, and none is open while the worker
+ * waits.  What other processes have changed is taken note of at the beginning
+ * of every turn all the same.  Between turns ingest may write what they brought
  * (src/ingest/write.c), in a transaction with an error boundary of its own.
  *
  * Errors: one boundary around the turn.  What was being worked on (a
@@ -19,6 +22,8 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -33,6 +38,8 @@
 #define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)
 #define MAX_FAILURES 20 /* turns in a row */
 #define STOP_POLL_MS 5
+#define BUSY_SOCKETS 4  /* sockets with something in one turn: more will come at once */
+#define MAX_UNWAITED 64 /* turns in a row without looking at latch and postmaster */
 #define KEYS_ROOM    ((Size) 4 * 65536) /* two expanded templates (publish.c) */
 
 /* ---- memory for sans-I/O code ---- */
@@ -65,6 +72,7 @@ create_door(int index)
 	alloc->free = context_free;
 	alloc->ctx = context;
 	door->index = index;
+	door->poll = true;
 	door->context = context;
 	door->turn = AllocSetContextCreate(context, "fleetlog turn", ALLOCSET_DEFAULT_SIZES);
 	dlist_init(&door->full);
@@ -96,9 +104,33 @@ apply_settings(FlMqttDoor *door)
 
 /* ---- a turn ---- */
 
+void
+fl_mqtt_begin_transaction(FlMqttDoor *door)
+{
+	if (IsTransactionState())
+		return;
+	StartTransactionCommand();
+	MemoryContextSwitchTo(door->turn);
+}
+
+static void
+end_transaction(FlMqttDoor *door)
+{
+	if (!IsTransactionState())
+		return;
+	CommitTransactionCommand();
+	fl_worker_own_resources();
+	MemoryContextSwitchTo(door->turn);
+}
+
 static void
 refresh_catalog(FlMqttDoor *door)
 {
+	AcceptInvalidationMessages();
+	if (!fl_catalog_is_stale() && door->feed_version == fl_catalog_version() &&
+		door->acl_version == fl_catalog_version())
+		return;
+	fl_mqtt_begin_transaction(door);
 	if (fl_catalog_is_stale())
 		fl_catalog_refresh();
 	fl_mqtt_feed_refresh(door);
@@ -119,7 +151,7 @@ work(FlMqttDoor *door)
 	refresh_catalog(door);
 	acknowledge(door);
 	fl_mqtt_take_revocations(door);
-	fl_net_turn(door->net);
+	door->sockets = fl_net_turn(door->net, door->poll);
 	fl_mqtt_take_logins(door);
 	fl_mqtt_take_evictions(door);
 	fl_mqtt_retry_takeovers(door);
@@ -167,9 +199,9 @@ recover(FlMqttDoor *door)
 }
 
 /*
- * What the turn brought goes into the log, or on its way there.  Returns
- * milliseconds after which ingest wants to be asked again, -1 for never; 0
- * when acknowledgements are ready.
+ * What the turn brought goes into the log, or on its way there; what is durable
+ * thereby is acknowledged at once.  Returns milliseconds after which ingest
+ * wants to be asked again, -1 for never, 0 when subscribers wait for a record.
  */
 static long
 hand_over(FlMqttDoor *door)
@@ -177,7 +209,12 @@ hand_over(FlMqttDoor *door)
 	bool written = fl_ingest_write(door->ingest);
 	long wait = fl_ingest_flush(door->ingest);
 
-	return written ? 0 : wait;
+	if (!written)
+		return wait;
+	fl_worker_own_resources();
+	MemoryContextSwitchTo(door->turn);
+	acknowledge(door);
+	return door->feed_wanted ? 0 : wait;
 }
 
 static long
@@ -188,10 +225,9 @@ run_turn(FlMqttDoor *door)
 
 	PG_TRY();
 	{
-		StartTransactionCommand();
 		MemoryContextSwitchTo(door->turn);
 		work(door);
-		CommitTransactionCommand();
+		end_transaction(door);
 		wait = hand_over(door);
 		failures = 0;
 	}
@@ -199,8 +235,12 @@ run_turn(FlMqttDoor *door)
 	{
 		MemoryContextSwitchTo(door->context);
 		HOLD_INTERRUPTS();
+		/* Outside of transactions there is nobody else to release them. */
+		LWLockReleaseAll();
 		EmitErrorReport();
 		AbortOutOfAnyTransaction();
+		fl_worker_own_resources();
+		MemoryContextSwitchTo(door->context);
 		FlushErrorState();
 		if (!recover(door))
 			failures++;
@@ -239,13 +279,41 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 	return shorter(wait, FL_MQTT_STATS_MS);
 }
 
-static void
-wait_for_work(WaitEventSet *set, long timeout)
+/*
+ * Waits, and says whether the sockets have to be asked afterwards.
+ *
+ * A busy door does not wait, it asks its sockets at once: that is one system
+ * call less per turn, and who has something for it finds it awake and need not
+ * signal.  It waits every so many turns all the same, because the postmaster's
+ * death is noticed there only.
+ *
+ * A wait that was ended by the latch says nothing about sockets for certain
+ * (a latch that is already set is reported alone), so one turn may leave them
+ * out, and the next may not.
+ */
+static bool
+wait_for_work(FlMqttDoor *door, WaitEventSet *set, long timeout)
 {
 	WaitEvent events[3];
+	int n;
+	bool latch = false;
+	bool socket = false;
 
-	(void) WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
+	if ((timeout == 0 || door->sockets >= BUSY_SOCKETS) && door->unwaited < MAX_UNWAITED)
+	{
+		door->unwaited++;
+		ResetLatch(MyLatch);
+		return true;
+	}
+	door->unwaited = 0;
+	n = WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
+	for (int i = 0; i < n; i++)
+	{
+		latch = latch || (events[i].events & WL_LATCH_SET);
+		socket = socket || (events[i].events & WL_SOCKET_READABLE);
+	}
+	return socket || !latch || !door->poll;
 }
 
 /* ---- end ---- */
@@ -288,10 +356,25 @@ stop_door(FlMqttDoor *door)
 	do
 	{
 		fl_net_flush(door->net);
-		fl_net_turn(door->net);
+		fl_net_turn(door->net, true);
 		if (fl_net_connections(door->net) > 0)
 			nap();
 	} while (fl_net_connections(door->net) > 0 && GetCurrentTimestamp() < deadline);
+}
+
+/*
+ * The server's statistics go by the end of the last transaction, of which an
+ * idle door has none; so they are asked for once a second, with our own.
+ */
+static void
+report_statistics(FlMqttDoor *door)
+{
+	static int64 reported = 0;
+
+	if (reported == door->next_stats_ms)
+		return;
+	reported = door->next_stats_ms;
+	(void) pgstat_report_stat(true);
 }
 
 void
@@ -314,10 +397,9 @@ fl_mqtt_front_door(int index)
 		if (reload)
 			apply_settings(fl_mqtt_door);
 		ingest_wait = run_turn(fl_mqtt_door);
-		/* It limits itself to once a second. */
-		pgstat_report_stat(false);
+		report_statistics(fl_mqtt_door);
 		if (!fl_worker_should_stop())
-			wait_for_work(set, next_wait(fl_mqtt_door, ingest_wait));
+			fl_mqtt_door->poll = wait_for_work(fl_mqtt_door, set, next_wait(fl_mqtt_door, ingest_wait));
 	}
 	stop_door(fl_mqtt_door);
 }

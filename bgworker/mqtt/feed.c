@@ -186,6 +186,7 @@ fl_mqtt_feed_interest(FlMqttDoor *door)
 		feed->wanted = wanted;
 		any = any || wanted;
 	}
+	door->feed_wanted = any;
 	pg_atomic_write_u32(&fl_shared->doors[door->index].has_feed, any ? 1 : 0);
 }
 
@@ -197,6 +198,7 @@ typedef struct Matching
 	FlMqttDoor *door;
 	const FlLogRecord *rec;
 	FlMqttBytes topic;
+	const FlMount *mount;   /* of the topic */
 	FlMqttMessage *message; /* NULL until the first filter is found */
 	bool command;           /* topic of the command space */
 } Matching;
@@ -286,7 +288,7 @@ on_found(void *item, void *arg)
 	if (m->message == NULL)
 	{
 		m->message = &m->door->message;
-		fl_mqtt_record_message(m->door, m->rec, m->topic, m->message);
+		fl_mqtt_record_message(m->door, m->rec, m->topic, m->mount, m->message);
 		m->command = fl_topic_is_command((const char *) m->topic.data, m->topic.len);
 	}
 	if (filter->no_local && fl_mqtt_is_own(conn, m->message))
@@ -317,12 +319,12 @@ deliver_to(FlMqttDoor *door, FlMqttTarget *target, FlMqttMessage **message, int 
  * A topic belongs to the stream of its mount only: a record that was written
  * into another stream under that topic is not what subscribers asked for.
  */
-bool
-fl_mqtt_topic_is_of(const FlMqttFeed *feed, FlMqttBytes topic)
+const FlMount *
+fl_mqtt_mount_of(const FlMqttFeed *feed, FlMqttBytes topic)
 {
 	const FlMount *mount = fl_mount_match((const char *) topic.data, topic.len);
 
-	return mount != NULL && mount->stream == feed->stream;
+	return mount != NULL && mount->stream == feed->stream ? mount : NULL;
 }
 
 static void
@@ -331,7 +333,10 @@ match_record(FlMqttDoor *door, int feed, const FlLogRecord *rec)
 	Matching m = {.door = door, .rec = rec};
 	FlMqttMessage *message;
 
-	if (!fl_mqtt_record_topic(rec, &m.topic) || !fl_mqtt_topic_is_of(&door->feeds[feed], m.topic))
+	if (!fl_mqtt_record_topic(rec, &m.topic))
+		return;
+	m.mount = fl_mqtt_mount_of(&door->feeds[feed], m.topic);
+	if (m.mount == NULL)
 		return;
 	door->match++;
 	door->target_count = 0;
@@ -366,6 +371,7 @@ run_feed(FlMqttDoor *door, int number)
 		feed->pos.offset = head;
 	}
 	door->current_feed = number;
+	fl_mqtt_begin_transaction(door);
 	reader = fl_log_reader_begin(feed->stream, feed->shard, &feed->pos, tail);
 	while (budget > 0)
 	{

@@ -136,16 +136,16 @@ take_reserved(FlMqttMessage *message, const RecordHeader *h)
 
 /* *message borrows from rec and from the door's scratch. */
 void
-fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message)
+fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, const FlMount *mount,
+					   FlMqttMessage *message)
 {
 	FlMqttProps *props = &message->publish.props;
-	const FlMount *mount = fl_mount_match((const char *) topic.data, topic.len);
 	HeaderCursor at;
 	RecordHeader h;
+	bool by_mqtt = false;
 
 	memset(message, 0, offsetof(FlMqttMessage, publish));
-	if (mount != NULL)
-		message->mount = fl_mount_stat(mount);
+	message->mount = fl_mount_stat(mount);
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;
 	message->publish.retain = false;
@@ -166,7 +166,10 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes top
 	while (next_header(&at, &h))
 	{
 		if (h.reserved)
+		{
+			by_mqtt |= is_named(&h, "fl.received-at");
 			take_reserved(message, &h);
+		}
 		else if (!h.null && is_text(h.name) && is_text(h.value) && props->user_count < FL_HEADERS_MAX_COUNT)
 		{
 			door->users[props->user_count].name = h.name;
@@ -174,6 +177,9 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes top
 			props->user_count++;
 		}
 	}
+	/* The client id is left out where it is the device's id (headers.c). */
+	if (by_mqtt && message->client_id.data == NULL)
+		message->client_id = message->device;
 }
 
 /* ---- sharing ---- */

@@ -304,6 +304,9 @@ struct FlMqttDoor
 	struct FlMqttConnTable_hash *conns;
 	FlTrie *trie;
 	bool stopping;
+	bool poll;    /* ask the sockets in this turn */
+	int sockets;  /* how many had something in the last one */
+	int unwaited; /* turns since the last wait */
 
 	dlist_head full; /* connections waiting for room in ingest */
 	dlist_head taking_over;
@@ -321,6 +324,7 @@ struct FlMqttDoor
 	int64 refresh_retry_ms;   /* after an error, when to go on */
 	Oid bad_stream;           /* whose feed could not be made */
 	bool feed_more;           /* some feed or lagging connection has work left */
+	bool feed_wanted;         /* some feed is read: somebody subscribes */
 	bool interest_changed;    /* subscriptions came or went in this turn */
 	FlBatchDecoder *decoder;
 
@@ -329,10 +333,12 @@ struct FlMqttDoor
 	int64 next_stats_ms;
 
 	/* scratch */
+	TimestampTz received; /* when the bytes at hand came */
 	FlBuf out;     /* one packet */
 	FlBuf headers; /* one header list */
 	char *keys;    /* record key and shard key */
 	FlIdentity identity;
+	uint64 identity_of; /* connection whose identity that is, 0 = nobody's */
 	FlMqttPacket packet;
 	FlMqttMessage message;
 	FlMqttUserProperty *users; /* of message */
@@ -367,6 +373,10 @@ extern void fl_mqtt_start_keep_alive(FlMqttConn *conn);
 extern void fl_mqtt_conns_init(FlMqttDoor *door);
 extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 
+/* in door.c */
+/* Whoever reads catalog or log in a turn calls it first; it ends with the turn. */
+extern void fl_mqtt_begin_transaction(FlMqttDoor *door);
+
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
@@ -386,8 +396,10 @@ extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const
 extern void fl_mqtt_resume_full(FlMqttDoor *door);
 
 /* in headers.c */
+/* The sender stands in front already; ingest is told so. */
 extern FlResult fl_mqtt_build_headers(FlBuf *out, const FlMqttPublish *publish, FlMqttVersion version,
-									  const char *client_id, Size client_id_len, bool with_topic);
+									  const FlIdentity *identity, const char *client_id, Size client_id_len,
+									  TimestampTz received, bool with_topic);
 #define FL_MQTT_TIME_LEN 24 /* 2026-12-01T23:15:00.123Z */
 extern void fl_mqtt_format_time(TimestampTz at, char out[FL_MQTT_TIME_LEN + 1]);
 extern bool fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at);
@@ -401,7 +413,9 @@ extern void fl_mqtt_check_rights(FlMqttDoor *door);
 /* in message.c */
 /* The topic of a record; false where it has none that MQTT can name. */
 extern bool fl_mqtt_record_topic(const FlLogRecord *rec, FlMqttBytes *topic);
-extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, FlMqttMessage *message);
+/* mount: that of the topic, for its counters. */
+extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, const FlMount *mount,
+								   FlMqttMessage *message);
 extern FlMqttMessage *fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message);
 extern void fl_mqtt_message_release(FlMqttDoor *door, FlMqttMessage *message);
 
@@ -431,7 +445,8 @@ extern void fl_mqtt_feed_run(FlMqttDoor *door);
 /* An error came out of making or reading a feed?  Then it pays for it: true. */
 extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
 extern bool fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message);
-extern bool fl_mqtt_topic_is_of(const FlMqttFeed *feed, FlMqttBytes topic);
+/* The mount of a topic, if its stream is the feed's; else NULL. */
+extern const FlMount *fl_mqtt_mount_of(const FlMqttFeed *feed, FlMqttBytes topic);
 /* Durable tail and head of a feed's shard; false: it is not known any more. */
 extern bool fl_mqtt_feed_bounds(FlMqttFeed *feed, int64 *head, int64 *tail);
 

@@ -172,7 +172,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	key = expand(&mount->record_key, publish, identity, door->keys, KEY_ROOM);
 	shard_key =
 		mount->shard_key_same ? key : expand(shard_template(mount), publish, identity, door->keys + KEY_ROOM, KEY_ROOM);
-	if (fl_mqtt_build_headers(&door->headers, publish, version, client_id, client_id_len,
+	if (fl_mqtt_build_headers(&door->headers, publish, version, identity, client_id, client_id_len, door->received,
 							  !mount->record_key.is_topic) != FL_OK)
 		return FL_ERR_RECORD_TOO_LARGE;
 
@@ -193,6 +193,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 		rec.tenant = identity->tenant;
 		rec.device = identity->device;
 	}
+	rec.sender_in_headers = true;
 	rec.reserved = door->headers.data[0];
 	rec.headers = door->headers.data + 1;
 	rec.headers_len = (int32) door->headers.len - 1;

@@ -112,7 +112,7 @@ apply_revocation(FlMqttConn *conn)
 	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "credential revoked");
 }
 
-/* In a transaction: when entries were lost, every connection is checked anew. */
+/* When entries were lost, every connection is checked anew, in the catalog. */
 void
 fl_mqtt_take_revocations(FlMqttDoor *door)
 {
@@ -122,6 +122,8 @@ fl_mqtt_take_revocations(FlMqttDoor *door)
 	while (fl_auth_next_revocation(&door->revocations, &rev, &lapped))
 	{
 		revocation = lapped ? NULL : &rev;
+		if (lapped)
+			fl_mqtt_begin_transaction(door);
 		fl_mqtt_each(door, apply_revocation);
 	}
 	revocation = NULL;

@@ -49,13 +49,19 @@ fl_mqtt_client_id(const FlMqttConn *conn, Size *len)
 	return conn->who->text + conn->who->tenant_len + conn->who->device_len + 2;
 }
 
-/* The full form, in the door's scratch: good until the next call. */
+/*
+ * The full form, in the door's scratch: good until the next call.  Messages of
+ * one connection come in a row, and who it is does not change.
+ */
 const FlIdentity *
 fl_mqtt_identity(FlMqttConn *conn)
 {
 	FlIdentity *identity = &conn->door->identity;
 	FlMqttWho *who = conn->who;
 
+	if (conn->id != 0 && conn->door->identity_of == conn->id)
+		return identity;
+	conn->door->identity_of = conn->id;
 	identity->kind = (FlIdentityKind) who->kind;
 	identity->role = who->role;
 	identity->credential = who->credential;

@@ -93,6 +93,7 @@ route_will(FlMqttDoor *door, const FlIdentity *identity, const FlMqttWillMessage
 		fl_mqtt_decode_publish(&frame, version, FL_MQTT_FROM_CLIENT, &publish, &fault) != FL_OK)
 		elog(ERROR, "fleetlog: kept will does not decode");
 	publish.packet_id = 0;
+	door->received = fl_wall_now();
 	return fl_mqtt_route(door, identity, identity->client_id, identity->client_id_len, &publish, version, 0, why);
 }
 

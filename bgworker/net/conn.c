@@ -354,25 +354,35 @@ advance_output(FlNetConn *conn, Size n)
 	conn->out_tail = NULL;
 }
 
-/*
- * One sendmsg; false when the kernel takes no more for now, or never again.
- * may_close says whether an error ends the connection here.
- */
-static bool
-write_some(FlNetConn *conn, bool may_close)
+/* Acknowledgements fit into one piece, and a plain send is cheaper than sendmsg. */
+static ssize_t
+hand_to_kernel(FlNetConn *conn)
 {
 	struct iovec iov[IOV_PER_WRITE];
 	struct msghdr msg = {0};
-	ssize_t n;
+	FlNetBuf *head = conn->out_head;
 
+	if (head->next == NULL)
+		return send(conn->fd, head->data + head->start, head->end - head->start, MSG_NOSIGNAL | MSG_DONTWAIT);
 	msg.msg_iov = iov;
-	for (FlNetBuf *buf = conn->out_head; buf != NULL && msg.msg_iovlen < IOV_PER_WRITE; buf = buf->next)
+	for (FlNetBuf *buf = head; buf != NULL && msg.msg_iovlen < IOV_PER_WRITE; buf = buf->next)
 	{
 		iov[msg.msg_iovlen].iov_base = buf->data + buf->start;
 		iov[msg.msg_iovlen].iov_len = buf->end - buf->start;
 		msg.msg_iovlen++;
 	}
-	n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/*
+ * One system call; false when the kernel takes no more for now, or never again.
+ * may_close says whether an error ends the connection here.
+ */
+static bool
+write_some(FlNetConn *conn, bool may_close)
+{
+	ssize_t n = hand_to_kernel(conn);
+
 	if (n >= 0)
 	{
 		advance_output(conn, (Size) n);

@@ -220,19 +220,21 @@ serve_event(FlNetLoop *loop, struct epoll_event *event)
 		fl_net_conn_readable(conn);
 }
 
-void
-fl_net_turn(FlNetLoop *loop)
+int
+fl_net_turn(FlNetLoop *loop, bool poll)
 {
 	struct epoll_event events[FL_NET_EVENTS];
-	int n;
+	int n = 0;
 
 	serve_ready(loop);
-	n = epoll_wait(loop->epoll_fd, events, FL_NET_EVENTS, 0);
+	if (poll)
+		n = epoll_wait(loop->epoll_fd, events, FL_NET_EVENTS, 0);
 	if (n < 0 && errno != EINTR)
 		ereport(ERROR, (errmsg("fleetlog: waiting for sockets failed: %m")));
 	for (int i = 0; i < n; i++)
 		serve_event(loop, &events[i]);
 	fl_timer_advance(&loop->wheel, fl_net_now(loop), fire, loop);
+	return n > 0 ? n : 0;
 }
 
 /*

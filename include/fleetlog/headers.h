@@ -61,6 +61,12 @@ extern void fl_headers_builder_begin(FlHeadersBuilder *b, FlBuf *buf);
 extern void fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value,
 											int64_t value_len);
 
+/*
+ * Adds headers of ours that are encoded already as they stand in the array.
+ * For names that are constants of the program: nothing is checked but limits.
+ */
+extern void fl_headers_builder_add_encoded(FlHeadersBuilder *b, const uint8_t *bytes, size_t len, int count);
+
 /* Adds a header of the sender. value_len -1 = NULL. Name and value are copied. */
 extern void fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value,
 								   int64_t value_len);

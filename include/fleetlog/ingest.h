@@ -52,6 +52,7 @@ typedef struct FlIngestRecord
 	int64		created_ms;		/* FL_NO_TIMESTAMP if the device gave none */
 	const char *tenant;			/* authenticated sender; NULL when not a device */
 	const char *device;
+	bool		sender_in_headers;	/* tenant and device lead the headers already, and are reserved */
 	int			reserved;		/* how many of the headers are ours */
 	const uint8 *headers;		/* Kafka array: varint count, then headers (headers.h) */
 	int32		headers_len;

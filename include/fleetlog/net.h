@@ -98,7 +98,12 @@ extern int fl_net_ceiling(FlNetLoop *loop);
 
 /* Milliseconds until fl_net_turn has something to do by itself; -1 for ever. */
 extern long fl_net_timeout(FlNetLoop *loop);
-extern void fl_net_turn(FlNetLoop *loop);
+/*
+ * One turn.  With poll false the sockets are not asked: the caller's wait has
+ * just said that none has anything, so that only resumed connections and
+ * timers are served.  Returns how many sockets had something.
+ */
+extern int fl_net_turn(FlNetLoop *loop, bool poll);
 extern void fl_net_flush(FlNetLoop *loop);
 
 /* Monotonic milliseconds, moved by fleetlog.clock_offset in tests. */

@@ -167,7 +167,9 @@ fl_ingest_headers(FlIngest *ing, const FlIngestRecord *rec, int *reserved,
 	*reserved = rec->reserved + more;
 	*headers = rec->headers;
 	*headers_len = rec->headers != NULL ? rec->headers_len : 0;
-	if (more == 0)
+	if (rec->sender_in_headers)
+		*reserved = rec->reserved;
+	if (more == 0 || rec->sender_in_headers)
 		return FL_ERR_NONE;
 
 	fl_reader_init(&r, rec->headers, *headers_len);

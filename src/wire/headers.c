@@ -76,6 +76,20 @@ fl_headers_builder_add_reserved(FlHeadersBuilder *b, const void *name, size_t na
 }
 
 void
+fl_headers_builder_add_encoded(FlHeadersBuilder *b, const uint8_t *bytes, size_t len, int count)
+{
+	if (b->result == FL_OK && b->reserved != b->count)
+		b->result = FL_MALFORMED;
+	if (b->result == FL_OK && count > FL_HEADERS_MAX_RESERVED - b->reserved)
+		b->result = FL_TOO_LARGE;
+	if (b->result != FL_OK)
+		return;
+	fl_write_bytes(b->buf, bytes, len);
+	b->count += count;
+	b->reserved += count;
+}
+
+void
 fl_headers_builder_add(FlHeadersBuilder *b, const void *name, size_t name_len, const void *value, int64_t value_len)
 {
 	fl_headers_builder_put(b, name, name_len, value, value_len);
