@@ -39,6 +39,16 @@ is($m->{payload}, "\x00\xff{}", 'payload');
 ($m) = $v4->messages(1);
 is("$m->{topic} " . unpack('H*', $m->{payload}), 'acme/d1/t 00ff7b7d', 'a 3.1.1 subscriber gets topic and payload');
 
+# E1: what only the packet knew; the client id where it says more than the device's id.
+my ($same, $named) = ($s->device('d2', client_id => 'd2'), $s->device('d2', client_id => 'gauge'));
+$_->subscribe([ [ 'acme/d2/#', 1 | 4 ] ]) for $same, $named;
+$same->publish_acked('acme/d2/e1', 'same');
+$named->publish_acked('acme/d2/e1', 'named');
+is($s->sql("SELECT string_agg(fleetlog.text(payload) || ':' || (headers ->> 'fl.qos') || ':' || ((headers ->> 'fl.packet-id')::int > 0) || ':' || coalesce(headers ->> 'fl.client-id', '-'), ' ' ORDER BY payload) FROM telemetry WHERE key = 'acme/d2/e1'"),
+    'named:1:true:gauge same:1:true:-', 'QoS and packet id; the client id is left out where it is the device id');
+is($s->sql("SELECT bool_and((headers ->> 'fl.received-at')::timestamptz BETWEEN ts - interval '10 s' AND ts + interval '2 ms') FROM telemetry WHERE key = 'acme/d2/e1'"), 't', 'time of receipt, before that of the append');
+is(($named->messages(1))[0]{payload} . ' ' . ($same->messages(1))[0]{payload}, 'same named', 'No Local knows both from each other');
+
 # An empty payload is empty, not NULL.
 $d1->publish_acked('acme/d1/empty', '');
 is($s->sql("SELECT payload = '' FROM telemetry WHERE key = 'acme/d1/empty'"), 't', 'an empty payload is empty and not NULL');

@@ -37,6 +37,28 @@ test_golden_bytes(void)
 	FL_CHECK_INT(fl_headers_builder_end(&b), FL_OK);
 	FL_CHECK_INT(b.start, 3);
 	FL_CHECK_BYTES(buf.data + 3, buf.len - 3, expected, sizeof(expected) - 1);
+
+	/* The same with a header of ours that is encoded already, and it keeps the order. */
+	buf.len = 3;
+	fl_headers_builder_begin(&b, &buf);
+	fl_headers_builder_add_encoded(&b, (const uint8_t *) "\x0c" "fl.qos" "\x02" "1", 9, 1);
+	fl_headers_builder_add(&b, "a", 1, NULL, -1);
+	fl_headers_builder_add(&b, "a", 1, "", 0);
+	FL_CHECK_INT(fl_headers_builder_end(&b), FL_OK);
+	FL_CHECK_BYTES(buf.data + 3, buf.len - 3, expected, sizeof(expected) - 1);
+	buf.len = 3;
+	fl_headers_builder_begin(&b, &buf);
+	fl_headers_builder_add(&b, "a", 1, NULL, -1);
+	fl_headers_builder_add_encoded(&b, (const uint8_t *) "\x0c" "fl.qos" "\x02" "1", 9, 1);
+	FL_CHECK_INT(fl_headers_builder_end(&b), FL_MALFORMED);
+	fl_headers_builder_begin(&b, &buf);
+	fl_headers_builder_add_encoded(&b, (const uint8_t *) "", 0, FL_HEADERS_MAX_RESERVED + 1);
+	FL_CHECK_INT(fl_headers_builder_end(&b), FL_TOO_LARGE);
+	fl_headers_builder_begin(&b, &buf);
+	fl_headers_builder_add_encoded(&b, (const uint8_t *) "\x0c" "fl.qos" "\x02" "1", 9, 1);
+	fl_headers_builder_add(&b, "a", 1, NULL, -1);
+	fl_headers_builder_add(&b, "a", 1, "", 0);
+	FL_CHECK_INT(fl_headers_builder_end(&b), FL_OK);
 	FL_CHECK_INT(fl_headers_validate(buf.data + 3, buf.len - 3), FL_OK);
 	FL_CHECK_INT(fl_headers_validate_kafka(1, buf.data + 4, buf.len - 4), FL_OK);
 	fl_buf_free(&buf);
