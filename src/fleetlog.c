@@ -24,6 +24,7 @@
 #include "fleetlog/mqtt.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
+#include "fleetlog/stream_scan.h"
 
 PG_MODULE_MAGIC;
 
@@ -68,5 +69,6 @@ _PG_init(void)
 	fl_xact_init();
 	fl_catalog_init();
 	fl_refuse_init();
+	fl_stream_scan_init();
 	fl_launcher_register();
 }

@@ -187,6 +187,9 @@ extern bool fl_segment_find(Oid stream, int32 shard, int64 offset, FlSegment *ou
 /* Segments of one shard by ascending lower bound; the array is part of the cache. */
 extern const FlSegment *fl_segment_list(Oid stream, int32 shard, int *count);
 
+/* Read a stream's segments from the catalogs again at the next call: somebody knows of a newer one. */
+extern void fl_segment_list_reread(Oid stream);
+
 /* The shard's table below the root (the LIST partition); InvalidOid: no such shard. */
 extern Oid	fl_shard_table(Oid stream, int32 shard);
 

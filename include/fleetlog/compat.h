@@ -152,6 +152,22 @@ typedef RelFileNode FlRelFile;
 #define FL_B64_ENCODE(src, len, dst, dst_len)	pg_b64_encode((const char *) (src), (len), (dst), (dst_len))
 #endif
 
+/* A custom scan names the kind of its slot since 16; until 15 the node sets its slot up again. */
+#if PG_VERSION_NUM >= 160000
+#define FL_CUSTOM_SCAN_SLOT_OPS(css, ops)	((css)->slotOps = (ops))
+#else
+#define FL_CUSTOM_SCAN_SLOT_OPS(css, ops)	((void) 0)
+#endif
+
+/* Planner: a path key has no nullable relids since 16. */
+#if PG_VERSION_NUM >= 160000
+#define FL_BUILD_PATHKEY(root, expr, opno, relids) \
+	build_expression_pathkey((root), (expr), (opno), (relids), false)
+#else
+#define FL_BUILD_PATHKEY(root, expr, opno, relids) \
+	build_expression_pathkey((root), (expr), NULL, (opno), (relids), false)
+#endif
+
 /* The number of our PGPROC is a variable of its own since 17. */
 #if PG_VERSION_NUM >= 170000
 #define FL_MY_PROC_NUMBER			MyProcNumber

@@ -22,6 +22,7 @@ extern int	fl_shard_lock_timeout_ms;	/* fleetlog.shard_lock_timeout */
 extern int	fl_shard_hold_timeout_ms;	/* fleetlog.shard_hold_timeout */
 extern int	fl_max_xids_per_second; /* fleetlog.max_xids_per_second */
 extern bool fl_read_barrier_on; /* fleetlog.read_barrier */
+extern bool fl_enable_stream_scan; /* fleetlog.enable_stream_scan */
 extern int	fl_max_record_kb;	/* fleetlog.max_record_size */
 extern int	fl_publish_queue_kb;	/* fleetlog.publish_queue */
 extern int	fl_disk_reserve_mb; /* fleetlog.disk_reserve */

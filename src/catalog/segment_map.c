@@ -441,6 +441,13 @@ fl_segment_list(Oid stream, int32 shard, int *count)
 	return s != NULL ? s->segments : NULL;
 }
 
+void
+fl_segment_list_reread(Oid stream)
+{
+	if (maps != NULL)
+		discard_map(stream);
+}
+
 bool
 fl_segment_find(Oid stream, int32 shard, int64 offset, FlSegment *out)
 {

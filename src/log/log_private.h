@@ -18,6 +18,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/log.h"
 #include "fleetlog/log_format.h"
+#include "fleetlog/log_scan.h"
 
 struct LogicalDecodingContext;
 struct XLogRecordBuffer;
@@ -306,7 +307,6 @@ fl_tid_set(ItemPointer tid, BlockNumber blk, uint32 npages, uint16 first_item, i
 
 /* ---- slots (slot.c) -------------------------------------------------------------- */
 
-extern const TupleTableSlotOps fl_slot_ops;
 extern void fl_slot_store(TupleTableSlot *slot, FlBatch *batch, int32 index, ItemPointer tid,
 						  Oid tableoid);
 

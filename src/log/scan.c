@@ -11,6 +11,11 @@
  * The number of blocks is taken at the start: whatever is written later belongs
  * to a transaction or command that the snapshot does not see.
  *
+ * A bounded scan (log_scan.h) is the same with a start that was sought and with
+ * batches out of bounds left out.  It trusts that the offsets and append times
+ * of visible batches never decrease within a segment; of dead batches it
+ * expects nothing.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -27,6 +32,7 @@
 #include "utils/snapmgr.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/log_scan.h"
 #include "log_private.h"
 
 #if PG_VERSION_NUM >= 170000
@@ -60,6 +66,14 @@ typedef struct FlScan
 	BlockNumber first_block;	/* has it; earlier ones are not read in order */
 	bool		inited;			/* position is set */
 
+	const FlScanBounds *bounds; /* NULL: all records */
+	FlScanCounts *counts;		/* likewise */
+	bool		backward;		/* of a bounded scan */
+	BlockNumber upto;			/* forward scans look at [first_block, upto) */
+	BlockNumber last;			/* a backward scan begins here; Invalid: with the last block */
+	bool		passed;			/* a visible batch lies behind the bounds, */
+	bool		preceded;		/* ... or before them */
+
 	BlockNumber block;			/* current block, InvalidBlockNumber before/after all */
 	BlockNumber head_block;		/* where `page` comes from: FIRST of a spanning batch */
 	FlPageInfo	info;
@@ -75,6 +89,15 @@ typedef struct FlScan
 
 /* ---- pages --------------------------------------------------------------- */
 
+/* The batch at hand is done with: was there more to do than read its head? */
+static void
+count_batch(FlScan *scan)
+{
+	if (scan->counts && scan->batch && scan->batch_run >= 0 && scan->batch->inflated)
+		scan->counts->batches_inflated++;
+	scan->batch_run = -1;
+}
+
 /* Take the head at `at` of the copied page as the scan's batch object. */
 static FlBatch *
 scan_batch(FlScan *scan, int run)
@@ -85,6 +108,7 @@ scan_batch(FlScan *scan, int run)
 
 	if (scan->batch_run == run)
 		return scan->batch;
+	count_batch(scan);
 	if (scan->batch && scan->batch->refcount > 1)
 	{
 		/* A slot still shows a record of it. */
@@ -98,6 +122,8 @@ scan_batch(FlScan *scan, int run)
 		fl_report_corrupt(scan->base.rs_rd, scan->head_block, res, "batch head");
 	fl_batch_set(scan->batch, scan->head_block, scan->page, &scan->info, at, &head, scan->shard);
 	scan->batch_run = run;
+	if (scan->counts)
+		scan->counts->batches_read++;
 	return scan->batch;
 }
 
@@ -138,6 +164,36 @@ add_run(FlScan *scan, uint32 at, int32 index, int32 count, OffsetNumber item, co
 	r->item = item;
 }
 
+/* List a visible batch of a sequential scan, as far as it lies within the bounds. */
+static void
+list_batch(FlScan *scan, uint32 at, const FlBatchHead *head)
+{
+	const FlScanBounds *b = scan->bounds;
+	int64		count = fl_head_record_count(scan->page + at, head);
+	int64		base,
+				from,
+				to;
+
+	if (b == NULL)
+	{
+		add_run(scan, at, 0, (int32) count, head->first_item, head);
+		return;
+	}
+	base = fl_head_base_offset(scan->page + at, head);
+	from = Max(base, b->from);
+	to = Min(base + count, b->to);
+	if (base >= b->to || head->append_ts > b->ts_to)
+		scan->passed = true;
+	else if (base + count <= b->from || head->append_ts < b->ts_from)
+		scan->preceded = true;
+	else
+	{
+		add_run(scan, at, (int32) (from - base), (int32) (to - from), head->first_item, head);
+		return;
+	}
+	scan->counts->batches_skipped++;
+}
+
 /*
  * Copy a block and list its visible batches.  by_tid: list what is numbered on
  * this very block (a CONT page then leads to its FIRST page); otherwise a
@@ -156,7 +212,7 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 	CHECK_FOR_INTERRUPTS();
 	scan->block = scan->head_block = blk;
 	scan->nruns = 0;
-	scan->batch_run = -1;
+	count_batch(scan);
 	fl_page_copy(rel, blk, scan->strategy, scan->page, &scan->info);
 
 	if (scan->info.kind == FL_PAGE_CONT && by_tid)
@@ -183,7 +239,7 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 			return;
 		count = (int32) fl_head_record_count(p, &head);
 		if (!by_tid)
-			add_run(scan, FL_PAGE_HEADER_SIZE, 0, count, 1, &head);
+			list_batch(scan, FL_PAGE_HEADER_SIZE, &head);
 		else if (count > skip)
 			add_run(scan, FL_PAGE_HEADER_SIZE, skip, Min(count - skip, FL_ITEMS_PER_PAGE), 1, &head);
 	}
@@ -193,9 +249,15 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 					at;
 
 		while ((res = fl_page_next_batch(scan->page, &scan->info, &pos, &at, &head)) == FL_OK)
-			if (all || scan_sees(scan, blk, &head))
+		{
+			if (!all && !scan_sees(scan, blk, &head))
+				continue;
+			if (by_tid)
 				add_run(scan, at, 0, (int32) fl_head_record_count(scan->page + at, &head),
 						head.first_item, &head);
+			else
+				list_batch(scan, at, &head);
+		}
 		if (res != FL_INCOMPLETE)
 			fl_report_corrupt(rel, blk, res, "batch head");
 	}
@@ -212,6 +274,19 @@ shard_head(Relation rel)
 	if (!fl_leaf_lookup(RelationGetRelid(rel), &leaf) || !OidIsValid(leaf.stream))
 		return 0;
 	return fl_log_head(leaf.stream, leaf.shard);
+}
+
+/* Before the first record. */
+static void
+scan_restart(FlScan *scan)
+{
+	scan->inited = false;
+	scan->block = InvalidBlockNumber;
+	scan->nruns = 0;
+	scan->run = 0;
+	scan->cur = -1;
+	scan->passed = scan->preceded = false;
+	count_batch(scan);
 }
 
 static void
@@ -231,28 +306,27 @@ scan_start(FlScan *scan)
 	{
 		scan->frozen_upto = meta.frozen_upto;
 		scan->shard = (int32) meta.shard;
-		scan->visible_from = shard_head(rel);
+		/* Bounds come with the head that their scan began with. */
+		if (scan->bounds == NULL)
+			scan->visible_from = shard_head(rel);
 		if (scan->visible_from > meta.base_offset)
 			scan->first_block = fl_seek_offset(rel, scan->visible_from, NULL);
 		if (scan->first_block == InvalidBlockNumber)
 			scan->first_block = 1;
 	}
-	scan->inited = false;
-	scan->block = InvalidBlockNumber;
-	scan->nruns = 0;
-	scan->run = 0;
-	scan->cur = -1;
-	scan->batch_run = -1;
+	scan->upto = scan->nblocks;
+	scan->last = InvalidBlockNumber;
+	scan_restart(scan);
 }
 
-TableScanDesc
-fl_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
-			  ParallelTableScanDesc pscan, uint32 flags)
+static FlScan *
+scan_create(Relation rel, Snapshot snapshot, int nkeys, ParallelTableScanDesc pscan, uint32 flags)
 {
 	FlScan	   *scan;
 
 	RelationIncrementReferenceCount(rel);
 	scan = palloc0(sizeof(FlScan));
+	scan->batch_run = -1;
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
 	scan->base.rs_nkeys = nkeys;
@@ -272,6 +346,15 @@ fl_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *ke
 		if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
 			PredicateLockRelation(rel, snapshot);
 	}
+	return scan;
+}
+
+TableScanDesc
+fl_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
+			  ParallelTableScanDesc pscan, uint32 flags)
+{
+	FlScan	   *scan = scan_create(rel, snapshot, nkeys, pscan, flags);
+
 	scan_start(scan);
 	return (TableScanDesc) scan;
 }
@@ -281,6 +364,7 @@ fl_scan_end(TableScanDesc sscan)
 {
 	FlScan	   *scan = (FlScan *) sscan;
 
+	count_batch(scan);
 	if (scan->batch)
 	{
 		/* A slot may keep the batch and load the rest of it without our ring. */
@@ -329,11 +413,11 @@ next_block_forward(FlScan *scan)
 		scan->inited = true;
 		blk = scan->first_block;
 	}
-	else if (scan->block == InvalidBlockNumber)
+	else if (scan->block == InvalidBlockNumber || (scan->passed && !scan->backward))
 		return InvalidBlockNumber;
 	else
 		blk = scan->block + (scan->info.kind == FL_PAGE_FIRST ? scan->info.npages : 1);
-	return blk < scan->nblocks ? blk : InvalidBlockNumber;
+	return blk < scan->upto ? blk : InvalidBlockNumber;
 }
 
 static BlockNumber
@@ -345,8 +429,12 @@ next_block_backward(FlScan *scan)
 	if (!scan->inited || scan->block == InvalidBlockNumber)
 	{
 		scan->inited = true;
-		blk = scan->nblocks;
+		if (scan->last != InvalidBlockNumber)
+			return scan->last;
+		blk = scan->upto;
 	}
+	else if (scan->preceded && scan->backward)
+		return InvalidBlockNumber;
 	else
 		blk = scan->block;
 	if (blk <= scan->first_block)
@@ -378,7 +466,7 @@ scan_advance(FlScan *scan, bool forward)
 			scan->block = InvalidBlockNumber;
 			scan->inited = false;
 			scan->nruns = 0;
-			scan->batch_run = -1;
+			count_batch(scan);
 			return false;
 		}
 		if (blk == 0)
@@ -436,6 +524,146 @@ fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot
 	fl_slot_store(slot, batch, i, &tid, RelationGetRelid(scan->base.rs_rd));
 	pgstat_count_heap_getnext(scan->base.rs_rd);
 	return true;
+}
+
+/* ---- bounded scans -------------------------------------------------------------- */
+
+/* Where a forward scan begins; beyond the end when nothing is within the bounds. */
+static void
+seek_first(FlScan *scan)
+{
+	const FlScanBounds *b = scan->bounds;
+	BlockNumber blk;
+
+	if (b->from > 0)
+	{
+		blk = fl_seek_offset(scan->base.rs_rd, b->from, NULL);
+		if (blk != InvalidBlockNumber)
+			scan->first_block = Max(scan->first_block, blk);
+	}
+	if (b->ts_from > DT_NOBEGIN)
+	{
+		blk = fl_seek_time(scan->base.rs_rd, b->ts_from, NULL);
+		scan->first_block = blk == InvalidBlockNumber ? scan->nblocks : Max(scan->first_block, blk);
+	}
+}
+
+/*
+ * The block of the last batch with ts <= ts_to, or a later one.  The seek knows
+ * a running maximum that counts dead batches too, so we go on from there until
+ * a visible batch is newer; as a rule the first one is.
+ */
+static BlockNumber
+last_by_time(FlScan *scan)
+{
+	FlScanCounts before = *scan->counts;
+	BlockNumber blk = fl_seek_time(scan->base.rs_rd, scan->bounds->ts_to + 1, NULL);
+
+	if (blk == InvalidBlockNumber)
+		return InvalidBlockNumber;
+	while (blk < scan->nblocks)
+	{
+		scan_load(scan, blk, false, false);
+		if (scan->passed)
+			break;
+		blk += scan->info.kind == FL_PAGE_FIRST ? scan->info.npages : 1;
+	}
+	*scan->counts = before;
+	scan_restart(scan);
+	return blk < scan->nblocks ? blk : InvalidBlockNumber;
+}
+
+/* Where a backward scan begins; no blocks at all when nothing is within the bounds. */
+static void
+seek_last(FlScan *scan)
+{
+	const FlScanBounds *b = scan->bounds;
+	BlockNumber blk;
+
+	/* Zero pages lie behind the written ones. */
+	scan->upto = fl_seek_last(scan->base.rs_rd, scan->nblocks) + 1;
+	if (b->to < PG_INT64_MAX)
+	{
+		blk = fl_seek_offset(scan->base.rs_rd, b->to - 1, NULL);
+		if (blk == InvalidBlockNumber)
+			scan->upto = scan->first_block;
+		else if (blk < scan->nblocks)
+			scan->last = blk;
+	}
+	if (b->ts_to < DT_NOEND && scan->first_block < scan->upto)
+	{
+		blk = last_by_time(scan);
+		if (blk < scan->nblocks && (scan->last == InvalidBlockNumber || blk < scan->last))
+			scan->last = blk;
+	}
+}
+
+TableScanDesc
+fl_bounded_scan_begin(Relation leaf, Snapshot snapshot, bool backward, bool ring,
+					  const FlScanBounds *bounds, FlScanCounts *counts)
+{
+	FlScan	   *scan = scan_create(leaf, snapshot, 0, NULL,
+								   SO_TYPE_SEQSCAN | (ring ? SO_ALLOW_STRAT : 0));
+
+	scan->bounds = bounds;
+	scan->counts = counts;
+	scan->backward = backward;
+	scan_start(scan);
+	if (scan->nblocks <= 1)
+		scan->upto = scan->first_block;
+	else
+	{
+		seek_first(scan);
+		if (backward)
+			seek_last(scan);
+	}
+	return (TableScanDesc) scan;
+}
+
+bool
+fl_bounded_scan_blocks(TableScanDesc desc, BlockNumber *first, BlockNumber *upto)
+{
+	FlScan	   *scan = (FlScan *) desc;
+
+	*first = scan->first_block;
+	*upto = scan->upto;
+	return scan->first_block < scan->upto;
+}
+
+void
+fl_bounded_scan_window(TableScanDesc desc, BlockNumber first, BlockNumber upto)
+{
+	FlScan	   *scan = (FlScan *) desc;
+
+	scan_restart(scan);
+	scan->first_block = first;
+	scan->upto = upto;
+}
+
+bool
+fl_bounded_scan_next(TableScanDesc desc, TupleTableSlot *slot)
+{
+	FlScan	   *scan = (FlScan *) desc;
+
+	if (scan->first_block >= scan->upto)
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	return fl_scan_getnextslot(desc, scan->backward ? BackwardScanDirection : ForwardScanDirection,
+							   slot);
+}
+
+bool
+fl_bounded_scan_passed(TableScanDesc desc)
+{
+	return ((FlScan *) desc)->passed;
+}
+
+void
+fl_bounded_scan_end(TableScanDesc desc)
+{
+	fl_scan_end(desc);
 }
 
 /* ---- by tid ----------------------------------------------------------------------- */

@@ -115,3 +115,27 @@ fl_seek_last(Relation rel, BlockNumber nblocks)
 	}
 	return lo - 1;
 }
+
+int
+fl_leaf_sample_times(Relation leaf, int n, FlTimeSample *samples)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(leaf);
+	BlockNumber last = 0;
+	int			found = 0;
+
+	for (int i = 0; i < n && blocks > 1; i++)
+	{
+		BlockNumber blk = 1 + (BlockNumber) ((uint64) (blocks - 2) * i / Max(n - 1, 1));
+		FlPageInfo	info;
+
+		if (blk <= last)
+			continue;
+		last = blk;
+		if (!probe(leaf, blk, &info, NULL))
+			break;
+		samples[found].offset = info.first_offset;
+		samples[found].ts = found > 0 ? Max(info.max_ts, samples[found - 1].ts) : info.max_ts;
+		found++;
+	}
+	return found;
+}

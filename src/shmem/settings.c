@@ -36,6 +36,7 @@ int			fl_shard_lock_timeout_ms = 6000;
 int			fl_shard_hold_timeout_ms = 5000;
 int			fl_max_xids_per_second = 1000;
 bool		fl_read_barrier_on = true;
+bool		fl_enable_stream_scan = true;
 int			fl_max_record_kb = 1024;
 int			fl_publish_queue_kb = 16384;
 int			fl_disk_reserve_mb = 256;
@@ -121,6 +122,16 @@ define_writing(void)
 }
 
 static void
+define_reading(void)
+{
+	DefineCustomBoolVariable("fleetlog.enable_stream_scan",
+							 "Plans a SELECT over a stream as one scan instead of one per segment.",
+							 "Off: an Append over all segments, each locked to the end of the transaction.",
+							 &fl_enable_stream_scan, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+}
+
+static void
 define_operation(void)
 {
 	DefineCustomStringVariable("fleetlog.database",
@@ -161,5 +172,6 @@ fl_settings_define(void)
 	if (process_shared_preload_libraries_in_progress)
 		define_at_start();
 	define_writing();
+	define_reading();
 	define_operation();
 }
