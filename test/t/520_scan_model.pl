@@ -20,6 +20,7 @@ my %tail = (0 => 0, 1 => 0, 2 => 0);
 $s->sql("SELECT fleetlog.create_stream('m', shards => 3, segment_bytes => 1)");
 $s->sql("SELECT count(fleetlog._create_segment('m', s, n * 1024, (n + 1) * 1024)) FROM generate_series(0, 1) s, generate_series(1, 11) n");
 my $clock = 0;
+my $writer = $s->session;
 
 sub insert
 {
@@ -28,9 +29,10 @@ sub insert
     my $last = $from + $n - 1;
 
     # One INSERT is one batch for as long as ts stays the same: 40 records.
-    $s->sql("BEGIN; INSERT INTO m (shard, log_offset, ts, key, payload)
+    $writer->query("BEGIN; INSERT INTO m (shard, log_offset, ts, key, payload)
         SELECT $shard, n, '2024-01-01 00:00+00'::timestamptz + ($clock + (n - $from) / 40 * $step) * interval '1 s', 'k' || n % 17,
             CASE WHEN n % 11 > 0 THEN convert_to(repeat('p' || n, $bytes), 'UTF8') END FROM generate_series($from, $last) n; $end");
+    die $writer->error if $writer->error;
     return if $end eq 'ROLLBACK';
     $tail{$shard} += $n;
     $clock += int($n / 40) * $step;
@@ -80,7 +82,7 @@ sub condition
     my $value = sub { my ($v, $type) = @_; my $f = int(rand(4));
         return $v if $f == 0;
         if ($f == 1) { push @$p, "($v)::$type"; return '$' . scalar @$p }
-        return "(SELECT ($v)::$type)" if $f == 2;
+        return "(SELECT ($v)::$type)::$type" if $f == 2;
         return "($v)::$type"; };
 
     return "shard " . pick('=', '=', '<', '>=', '<>') . ' ' . $value->(int(rand(4)), 'int') if $kind == 0;
@@ -160,5 +162,5 @@ for my $where ("ts >= '2024-06-01'", "ts < '2024-06-01'", "ts > '2024-01-01 00:0
     my $q = "SELECT count(*), min(log_offset), max(log_offset) FROM late WHERE $where";
     is($s->sql($q), $s->sql("SET fleetlog.enable_stream_scan = off; $q"), "segments whose times are out of order: $where");
 }
-$session->quit;
+$_->quit for $session, $writer;
 done_testing();
