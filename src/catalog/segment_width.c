@@ -96,6 +96,22 @@ initial_width(const FlStreamInfo *stream)
 	return width;
 }
 
+/*
+ * Above a ceiling each further segment of a shard is twice as wide as the one
+ * before; above that of the stream, when every shard had one more.
+ */
+static int64
+widen(int64 width, int leaves_shard, int leaves_stream, int shards)
+{
+	int			over = leaves_shard - FL_MAX_SEGMENTS_SHARD;
+
+	if (leaves_stream >= FL_MAX_SEGMENTS_STREAM)
+		over = Max(over, (leaves_stream - FL_MAX_SEGMENTS_STREAM) / Max(shards, 1));
+	for (; over >= 0 && width < ((int64) 1 << CEILING_BITS); over--)
+		width *= 2;
+	return width;
+}
+
 int64
 fl_segment_width(const FlStreamInfo *stream, double rate, double record_bytes,
 				 int leaves_shard, int leaves_stream)
@@ -114,10 +130,7 @@ fl_segment_width(const FlStreamInfo *stream, double rate, double record_bytes,
 			width = Min(width, power_of_two((double) stream->retention_bytes / parts_of(stream) /
 											Max(stream->shards, 1) / bytes));
 	}
-	for (int over = Max(leaves_shard - FL_MAX_SEGMENTS_SHARD, leaves_stream - FL_MAX_SEGMENTS_STREAM);
-		 over >= 0 && width < ((int64) 1 << CEILING_BITS); over--)
-		width *= 2;
-	return width;
+	return widen(width, leaves_shard, leaves_stream, stream->shards);
 }
 
 /* Leaves of one shard and of the whole stream. */

@@ -12,8 +12,6 @@
 
 #include "access/table.h"
 #include "access/xlog.h"
-#include "executor/spi.h"
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -22,12 +20,12 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/log_tail.h"
+#include "fleetlog/rls.h"
 #include "log_private.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_read);
@@ -209,28 +207,11 @@ fl_sql_offset_for_time(PG_FUNCTION_ARGS)
 
 /* Row security applies to the caller: the executor reads, with its policies. */
 static void
-read_through_executor(FunctionCallInfo fcinfo, Oid stream, int32 shard, int64 from, int64 tail, int32 max)
+put_row(void *arg, Datum *values, bool *isnull)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			types[4] = {INT4OID, INT8OID, INT8OID, INT4OID};
-	Datum		values[4] = {Int32GetDatum(shard), Int64GetDatum(from), Int64GetDatum(tail), Int32GetDatum(max)};
-	char	   *sql = psprintf("SELECT * FROM %s WHERE shard = $1 AND log_offset >= $2 AND log_offset < $3"
-							   " ORDER BY log_offset LIMIT $4",
-							   quote_qualified_identifier(get_namespace_name(get_rel_namespace(stream)),
-														  get_rel_name(stream)));
+	ReturnSetInfo *rsinfo = arg;
 
-	SPI_connect();
-	if (SPI_execute_with_args(sql, 4, types, values, NULL, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "reading a stream failed");
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		Datum		v[FL_NATTS];
-		bool		n[FL_NATTS];
-
-		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, n);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, v, n);
-	}
-	SPI_finish();
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 }
 
 static void
@@ -288,8 +269,8 @@ fl_sql_read(PG_FUNCTION_ARGS)
 		fl_log_too_old(stream, shard, from, head);
 	if (from >= tail || max == 0)
 		return (Datum) 0;
-	if (check_enable_rls(stream, InvalidOid, false) == RLS_ENABLED)
-		read_through_executor(fcinfo, stream, shard, from, tail, max);
+	if (fl_rls_applies(stream))
+		(void) fl_rls_read(stream, shard, from, tail, max, put_row, fcinfo->resultinfo);
 	else
 		read_log((ReturnSetInfo *) fcinfo->resultinfo, stream, shard, from, tail, max);
 	return (Datum) 0;

@@ -1,0 +1,112 @@
+# L7, R: retention gives back space within its grace while a stream is written and read: only sessions that hold what was
+# removed get an error (LF101 in a scan of ours, 57014 elsewhere, the connection ended when idle in its transaction), and
+# neither appenders nor new readers wait for it.
+use strict;
+use warnings;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use FleetlogTest;
+use FleetlogTest::Load;
+
+my $grace = 4;
+my $s = FleetlogTest->new('retention', conf => <<CONF);
+fleetlog.retention_grace = '${grace}s'
+log_lock_waits = on
+deadlock_timeout = '10ms'
+fleetlog.max_xids_per_second = 0
+CONF
+$s->fleet(devices => 4);
+$s->sql("SELECT fleetlog.alter_stream('telemetry', segment_bytes => 65536)");
+my $segments = "SELECT count(*) FROM fleetlog._segments('telemetry') WHERE upper <= fleetlog.head('telemetry', 0)";
+my $fill = "SELECT count(fleetlog.append('telemetry', 'k' || n, convert_to(repeat(md5(n::text), 4), 'UTF8'))) FROM generate_series(1, 2000) n";
+$s->sql($fill) for 1 .. 4;
+
+# Those who hold old rows, each in his own way, and those who do not.
+my %holder = map { $_ => $s->session } qw(scanning elsewhere idle savepoint reader others);
+my $pid = sub { return $_[0]->query('SELECT pg_backend_pid()') };
+my %pid = map { $_ => $pid->($holder{$_}) } keys %holder;
+my $lower = $s->sql("SELECT min(segment::text) FROM fleetlog._segments('telemetry') WHERE lower = 0");
+$holder{$_}->query('\\set VERBOSITY verbose') for keys %holder;
+
+# A function that lingers on every row makes a scan that is under way; sorted first, it lingers outside of the scan.
+$s->sql('CREATE FUNCTION linger(x bigint) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN true; END $$');
+$holder{idle}->query("BEGIN; SELECT count(*) FROM $lower");
+$holder{savepoint}->query("BEGIN; SELECT count(*) FROM $lower; SAVEPOINT a");
+my $last = $s->sql("SELECT segment FROM fleetlog._segments('telemetry') WHERE lower <= 7000 AND upper > 7000");
+$holder{others}->query("BEGIN; SELECT count(*) FROM $last");
+$holder{scanning}->send("SELECT count(*) FROM $lower WHERE linger(log_offset)", 'end-of-scan');
+$holder{elsewhere}->send("BEGIN; SELECT count(*) FROM $lower; SELECT pg_sleep(300)", 'end-of-sleep');
+$s->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE pid IN ($pid{scanning}, $pid{elsewhere}) AND wait_event = 'PgSleep'");
+
+# Load: devices publish, new readers read what is new, all the time.
+my $load = $s->start_sql(<<'SQL');
+DO $$ DECLARE h bigint; BEGIN FOR i IN 1 .. 600 LOOP
+	PERFORM count(fleetlog.append('telemetry', 'during', 'x'));
+	h := fleetlog.head('telemetry', 0);
+	PERFORM count(*) FROM fleetlog.read('telemetry', 0, greatest(h, fleetlog.tail('telemetry', 0) - 50));
+	COMMIT;
+	PERFORM pg_sleep(0.02);
+END LOOP; END $$;
+SQL
+my $bytes_before = $s->sql("SELECT stored_bytes FROM fleetlog.stat_stream WHERE stream = 'telemetry'::regclass");
+my $trimmed_at = time;
+is($s->sql("SELECT fleetlog.trim_head('telemetry', 0, 6000, NULL)"), '6000', 'the head is raised while sessions read below it');
+# New readers begin at the head at once, although the files are there.
+is($s->sql('SELECT min(log_offset) FROM telemetry'), '6000', 'new readers begin at the head');
+like($s->sql_error("SELECT * FROM fleetlog.read('telemetry', 0, 5999)"), qr/LF101.*6000/s, 'reading below is too old');
+like($s->sql($segments), qr/^[1-9]/, 'segments below the head are still there');
+$s->wait_for("SELECT retention_waits_for LIKE 'process%' FROM fleetlog.stat_stream WHERE stream = 'telemetry'::regclass", 't', 'the view to say who is waited for');
+
+# A device is served meanwhile.
+my $device = $s->device('d1');
+is($device->publish_acked('acme/d1/t', "reading $_"), 0, "a device is acknowledged ($_)") for 1 .. 20;
+
+$s->wait_for($segments, '0', 'all segments below the head to go');
+my $took = time - $trimmed_at;
+cmp_ok($took, '<', $grace + 60, sprintf('space came back in time (%.1f s)', $took));
+cmp_ok($took, '>=', $grace - 0.1, 'and not before the grace was over');
+$s->wait_for('SELECT count(*) FROM fleetlog.detached_segment', '0', 'what was detached to be dropped');
+cmp_ok($s->sql("SELECT stored_bytes FROM fleetlog.stat_stream WHERE stream = 'telemetry'::regclass"), '<', $bytes_before / 2, 'the files are smaller');
+
+# Who got which error.
+$holder{scanning}->take('end-of-scan');
+like($holder{scanning}->error, qr/LF101/, 'a scan that noticed says LF101');
+like($holder{scanning}->error, qr/The oldest offset is 6000/, 'and the oldest offset');
+$holder{elsewhere}->take('end-of-sleep');
+like($holder{elsewhere}->error, qr/57014/, 'a query elsewhere is cancelled with 57014');
+for my $name (qw(idle savepoint))
+{
+    is($s->sql("SELECT count(*) FROM pg_stat_activity WHERE pid = $pid{$name}"), '0', "the session that was idle in its transaction is gone ($name)");
+}
+is($holder{others}->query("SELECT count(*) > 0 FROM $last"), 't', 'a transaction that holds a younger segment lives');
+is($holder{others}->query('COMMIT; SELECT 1'), '1', 'and commits');
+is($holder{reader}->query('SELECT count(*) > 0 FROM telemetry'), 't', 'a session that held nothing lives');
+my ($rc, undef, $err) = $s->finish_sql($load);
+is($rc, 0, 'the load of appends and reads had no error') or diag($err);
+
+# Nobody but retention itself waited for a lock: a wait longer than 10 ms is in the log.
+my @waits = grep { /still waiting for|acquired .* after/ } split /\n/, PostgreSQL::Test::Utils::slurp_file($s->node->logfile);
+my $keeper = $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'keeper'");
+is(join("\n", grep { !/\[$keeper\]/ && /AccessShareLock|RowExclusiveLock on relation/ } @waits), '', 'no reader or appender waited for a table for 10 ms');
+is($s->sql("SELECT fleetlog.tail('telemetry', 0) - fleetlog.head('telemetry', 0) = count(*) FROM telemetry"), 't', 'what is left is dense');
+
+# A query through the stream's plan that reads young rows only holds the shard's table: the space comes back all the same.
+$s->sql($fill);
+my $young = $s->session;
+my $tail = $s->sql("SELECT fleetlog.tail('telemetry', 0)");
+$young->query('SET fleetlog.enable_stream_scan = off') if $s->sql("SELECT count(*) FROM pg_settings WHERE name = 'fleetlog.enable_stream_scan'");
+$young->query("BEGIN; SELECT count(*) FROM telemetry WHERE log_offset >= $tail - 10");
+my $cut = $tail - 1200;
+my @doomed = split /\n/, $s->sql("SELECT pg_relation_filepath(segment) FROM fleetlog._segments('telemetry') WHERE upper <= $cut");
+cmp_ok(scalar @doomed, '>', 0, 'there are segments to go');
+$s->sql("SELECT fleetlog.trim_head('telemetry', 0, $cut, NULL)");
+my $data = $s->node->data_dir;
+FleetlogTest::wait_until(sub { !grep { -s "$data/$_" } @doomed }, 'the files of old segments to be given back', 90);
+is($young->query('SELECT 1'), '1', 'while the session that reads young rows lives');
+$young->query('COMMIT');
+$s->wait_for($segments, '0', 'the empty segments to go when it is done');
+
+is($s->crashes, '', 'no crash');
+$_->quit for values %holder, $young;
+$s->node->stop;
+done_testing();
