@@ -207,6 +207,7 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 	FlBatchHead head;
 	FlResult	res;
 
+	FL_STOP_POINT("scan_page");
 	if (unlikely(QueryCancelPending))
 		fl_check_evicted(RelationGetRelid(rel));
 	CHECK_FOR_INTERRUPTS();
@@ -491,6 +492,8 @@ fl_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot
 	int32		i;
 	ItemPointerData tid;
 
+	if (unlikely(QueryCancelPending))
+		fl_check_evicted(RelationGetRelid(scan->base.rs_rd));
 	for (;;)
 	{
 		if (scan->nruns > 0)

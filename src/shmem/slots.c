@@ -246,6 +246,9 @@ fl_stop_point_slow(const char *name)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 FL_STOP_POLL_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
+		/* In a session: what stands behind the point may have its own word for this. */
+		if (fl_my_slot == NULL && QueryCancelPending)
+			return;
 		if (INTERRUPTS_CAN_BE_PROCESSED())
 			CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

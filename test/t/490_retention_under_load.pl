@@ -4,9 +4,8 @@
 use strict;
 use warnings;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 use FleetlogTest;
-use FleetlogTest::Load;
 
 my $grace = 4;
 my $s = FleetlogTest->new('retention', conf => <<CONF);
@@ -15,28 +14,29 @@ log_lock_waits = on
 deadlock_timeout = '10ms'
 fleetlog.max_xids_per_second = 0
 CONF
-$s->fleet(devices => 4);
-$s->sql("SELECT fleetlog.alter_stream('telemetry', segment_bytes => 65536)");
+$s->sql(<<'SQL');
+SELECT fleetlog.create_stream('telemetry', segment_bytes => 65536);
+SELECT fleetlog.create_tenant('acme', 'acme/');
+SELECT fleetlog.mount('acme/', 'telemetry');
+SELECT fleetlog.create_device('d1', 'acme', password => 'pw-d1');
+SQL
 my $segments = "SELECT count(*) FROM fleetlog._segments('telemetry') WHERE upper <= fleetlog.head('telemetry', 0)";
 my $fill = "SELECT count(fleetlog.append('telemetry', 'k' || n, convert_to(repeat(md5(n::text), 4), 'UTF8'))) FROM generate_series(1, 2000) n";
 $s->sql($fill) for 1 .. 4;
 
 # Those who hold old rows, each in his own way, and those who do not.
-my %holder = map { $_ => $s->session } qw(scanning elsewhere idle savepoint reader others);
+my %holder = map { $_ => $s->session } qw(elsewhere idle savepoint reader others);
 my $pid = sub { return $_[0]->query('SELECT pg_backend_pid()') };
 my %pid = map { $_ => $pid->($holder{$_}) } keys %holder;
 my $lower = $s->sql("SELECT min(segment::text) FROM fleetlog._segments('telemetry') WHERE lower = 0");
 $holder{$_}->query('\\set VERBOSITY verbose') for keys %holder;
 
-# A function that lingers on every row makes a scan that is under way; sorted first, it lingers outside of the scan.
-$s->sql('CREATE FUNCTION linger(x bigint) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN true; END $$');
 $holder{idle}->query("BEGIN; SELECT count(*) FROM $lower");
 $holder{savepoint}->query("BEGIN; SELECT count(*) FROM $lower; SAVEPOINT a");
 my $last = $s->sql("SELECT segment FROM fleetlog._segments('telemetry') WHERE lower <= 7000 AND upper > 7000");
 $holder{others}->query("BEGIN; SELECT count(*) FROM $last");
-$holder{scanning}->send("SELECT count(*) FROM $lower WHERE linger(log_offset)", 'end-of-scan');
 $holder{elsewhere}->send("BEGIN; SELECT count(*) FROM $lower; SELECT pg_sleep(300)", 'end-of-sleep');
-$s->wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE pid IN ($pid{scanning}, $pid{elsewhere}) AND wait_event = 'PgSleep'");
+$s->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $pid{elsewhere} AND wait_event = 'PgSleep'");
 
 # Load: devices publish, new readers read what is new, all the time.
 my $load = $s->start_sql(<<'SQL');
@@ -69,9 +69,6 @@ $s->wait_for('SELECT count(*) FROM fleetlog.detached_segment', '0', 'what was de
 cmp_ok($s->sql("SELECT stored_bytes FROM fleetlog.stat_stream WHERE stream = 'telemetry'::regclass"), '<', $bytes_before / 2, 'the files are smaller');
 
 # Who got which error.
-$holder{scanning}->take('end-of-scan');
-like($holder{scanning}->error, qr/LF101/, 'a scan that noticed says LF101');
-like($holder{scanning}->error, qr/The oldest offset is 6000/, 'and the oldest offset');
 $holder{elsewhere}->take('end-of-sleep');
 like($holder{elsewhere}->error, qr/57014/, 'a query elsewhere is cancelled with 57014');
 for my $name (qw(idle savepoint))
@@ -105,6 +102,24 @@ FleetlogTest::wait_until(sub { !grep { -s "$data/$_" } @doomed }, 'the files of 
 is($young->query('SELECT 1'), '1', 'while the session that reads young rows lives');
 $young->query('COMMIT');
 $s->wait_for($segments, '0', 'the empty segments to go when it is done');
+
+# A query that is cancelled while a scan of ours reads: it is told what happened.
+$s->sql($fill);
+$s->stop_points('scan_page');
+my $scanning = $s->session;
+$scanning->query('\\set VERBOSITY verbose');
+my $scanner = $pid->($scanning);
+my ($doomed, $upper) = split /\|/, $s->sql("SELECT segment, upper FROM fleetlog._segments('telemetry') WHERE upper <= fleetlog.tail('telemetry', 0) ORDER BY upper LIMIT 1");
+$scanning->send("SELECT count(payload) FROM $doomed", 'end-of-scan');
+$s->wait_for("SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $scanner");
+$s->sql("SELECT fleetlog.trim_head('telemetry', 0, $upper, NULL)");
+$s->wait_for($segments, '0', 'its segment to go');
+$scanning->take('end-of-scan');
+like($scanning->error, qr/LF101/, 'a scan that notices says LF101');
+like($scanning->error, qr/The oldest offset is $upper/, 'and the oldest offset');
+$s->stop_points();
+is($scanning->query('SELECT 1'), '1', 'and its session goes on');
+$scanning->quit;
 
 is($s->crashes, '', 'no crash');
 $_->quit for values %holder, $young;
