@@ -230,7 +230,7 @@ fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p)
 }
 
 /*
- * Reads over the properties of a CONNACK and keeps the two that bound a publisher.  Which property has which form is a
+ * Reads over the properties of a CONNACK and keeps those that bind a client.  Which property has which form is a
  * table in MQTT5-2.2.2.2; only those that a CONNACK may carry are known here.
  */
 static void
@@ -256,7 +256,7 @@ read_connack_properties(Reader *r, FlMqConnack *out)
 				out->alias_maximum = (uint16_t) get_bytes(r, 2);
 				break;
 			case 0x13:
-				skip(r, 2);
+				out->keep_alive = (uint16_t) get_bytes(r, 2);
 				break;
 			case 0x11:
 			case 0x27:
@@ -296,6 +296,7 @@ fl_mq_read_connack(const FlMqPacket *p, int version, FlMqConnack *out)
 	out->code = (uint8_t) get_bytes(&r, 1);
 	out->receive_maximum = 65535;
 	out->alias_maximum = 0;
+	out->keep_alive = 0;
 	/* A server that does not speak 5 answers in the form of 3.1.1. */
 	if (version == FL_MQ_5 && r.at < r.end)
 		read_connack_properties(&r, out);

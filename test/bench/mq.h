@@ -69,6 +69,7 @@ typedef struct FlMqConnack
 	uint8_t code;             /* 0: accepted */
 	uint16_t receive_maximum; /* 65535 where it is not said */
 	uint16_t alias_maximum;   /* 0 where it is not said */
+	uint16_t keep_alive;      /* 0 where it is not said */
 } FlMqConnack;
 
 typedef struct FlMqPublish
