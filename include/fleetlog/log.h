@@ -195,6 +195,17 @@ extern void fl_columns_build(const FlLogRecord *rec, int32 shard, int from, int 
 							 char **scratch, size_t *scratch_cap, MemoryContext mcxt,
 							 Datum *values, bool *isnull);
 
+/*
+ * The same in steps, for who does not know yet how many columns will be asked
+ * for: room for all of them, then those behind number `have`, up to and with
+ * `upto` and what comes with it, written from *p on.  Returns the number of the
+ * last one built.
+ */
+extern void fl_columns_reserve(const FlLogRecord *rec, char **scratch, size_t *scratch_cap,
+							   MemoryContext mcxt);
+extern int	fl_columns_more(const FlLogRecord *rec, int have, int upto, char **p,
+							Datum *values, bool *isnull);
+
 /* ---- Seeking, tails ------------------------------------------------------ */
 
 /* Durable tail and head of a shard, also on a standby (replayed tail there). */

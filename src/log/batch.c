@@ -103,6 +103,8 @@ fl_batch_release(FlBatch *batch)
 	fl_buf_free(&batch->raw);
 	if (batch->bytes)
 		pfree(batch->bytes);
+	if (batch->starts)
+		pfree(batch->starts);
 	pfree(batch);
 }
 
@@ -135,6 +137,7 @@ fl_batch_set(FlBatch *batch, BlockNumber blk, const uint8 *page, const FlPageInf
 	batch->loaded = here == head->length;
 	batch->inflated = false;
 	batch->current_index = -1;
+	batch->starts_known = false;
 	batch->tenant = batch->device = NULL;
 	batch->tenant_len = batch->device_len = -1;
 	res = fl_batch_decode_header(fl_batch_body(batch), here - FL_HEAD_SIZE - head->sender_len,
@@ -152,15 +155,17 @@ void
 fl_batch_load(FlBatch *batch)
 {
 	uint8		page[FL_PAGE_SIZE];
-	uint8	   *bytes;
 
 	if (batch->loaded)
 		return;
-	bytes = MemoryContextAllocHuge(batch->mcxt, batch->head.length);
-	memcpy(bytes, batch->bytes, batch->bytes_len);
-	pfree(batch->bytes);
-	batch->bytes = bytes;
-	batch->bytes_cap = batch->head.length;
+	if (batch->bytes_cap < batch->head.length)
+	{
+		/* Some more, since the next batch of the scan will be about as large. */
+		Size		cap = (Size) batch->head.length + batch->head.length / 4;
+
+		batch->bytes = repalloc_huge(batch->bytes, cap);
+		batch->bytes_cap = cap;
+	}
 	for (uint32 i = 1; i < batch->npages && batch->bytes_len < batch->head.length; i++)
 	{
 		FlPageInfo	info;
@@ -274,23 +279,63 @@ fl_record_split(const FlRecord *rec, bool foreign, FlLogRecord *out)
 	}
 }
 
+static void
+next_record(FlBatch *batch)
+{
+	if (!fl_record_iter_next(&batch->iter, &batch->current))
+		fl_report_corrupt(batch->rel, batch->block, FL_MALFORMED,
+						  psprintf("record at offset " INT64_FORMAT,
+								   batch->info.base_offset + batch->current_index + 1));
+	batch->current_index++;
+}
+
+/* Where each record begins: a record's length is in front of it, so only walking tells. */
+static void
+find_starts(FlBatch *batch)
+{
+	int32		count = batch->info.record_count;
+
+	if ((size_t) count > batch->records_len / FL_RECORD_MIN_SIZE)
+		fl_report_corrupt(batch->rel, batch->block, FL_MALFORMED, "number of records of a batch");
+	if (batch->starts_cap < count)
+	{
+		if (batch->starts)
+			pfree(batch->starts);
+		batch->starts = NULL;
+		batch->starts_cap = 0;
+		batch->starts = MemoryContextAllocHuge(batch->mcxt, (Size) count * sizeof(uint32));
+		batch->starts_cap = count;
+	}
+	fl_record_iter_init(&batch->iter, &batch->info, batch->records, batch->records_len);
+	batch->current_index = -1;
+	for (int32 i = 0; i < count; i++)
+	{
+		next_record(batch);
+		batch->starts[i] = (uint32) (batch->current.raw - batch->records);
+	}
+	batch->starts_known = true;
+}
+
+/* Make `index` the record that comes next, from any place. */
+static void
+rewind_to(FlBatch *batch, int32 index)
+{
+	if (!batch->starts_known)
+		find_starts(batch);
+	fl_record_iter_init(&batch->iter, &batch->info, batch->records, batch->records_len);
+	batch->iter.r.pos += batch->starts[index];
+	batch->iter.next = index;
+	batch->current_index = index - 1;
+}
+
 void
 fl_batch_get_record(FlBatch *batch, int32 index, FlLogRecord *out)
 {
 	inflate(batch);
 	if (batch->current_index > index)
-	{
-		fl_record_iter_init(&batch->iter, &batch->info, batch->records, batch->records_len);
-		batch->current_index = -1;
-	}
+		rewind_to(batch, index);
 	while (batch->current_index < index)
-	{
-		if (!fl_record_iter_next(&batch->iter, &batch->current))
-			fl_report_corrupt(batch->rel, batch->block, FL_MALFORMED,
-							  psprintf("record at offset " INT64_FORMAT,
-									   batch->info.base_offset + index));
-		batch->current_index++;
-	}
+		next_record(batch);
 	out->log_offset = batch->info.base_offset + index;
 	out->ts = batch->head.append_ts;
 	out->tenant = batch->tenant;

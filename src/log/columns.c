@@ -81,14 +81,72 @@ set_text(Datum *values, bool *isnull, int att, char **p, const uint8 *data, int3
 	values[att - 1] = len < 0 ? (Datum) 0 : put_varlena(p, data, len);
 }
 
+/* Room for all varlena columns of a record, so that none of them moves when more are built. */
+void
+fl_columns_reserve(const FlLogRecord *rec, char **scratch, size_t *scratch_cap, MemoryContext mcxt)
+{
+	Size		need = varlena_room(rec->tenant_len) + varlena_room(rec->device_len) +
+		varlena_room(rec->key_len) + varlena_room(rec->payload_len) +
+		MAXALIGN(VARHDRSZ + 1 + 5 + rec->headers_len);
+
+	if (need <= *scratch_cap)
+		return;
+	if (*scratch)
+		pfree(*scratch);
+	*scratch = NULL;
+	*scratch_cap = 0;
+	*scratch = MemoryContextAllocHuge(mcxt, need + need / 4);
+	*scratch_cap = need + need / 4;
+}
+
+/*
+ * Columns behind number `have`, up to and with `upto` and those that come with
+ * it, into the scratch from *p on.  Returns the number of the last one built.
+ */
+int
+fl_columns_more(const FlLogRecord *rec, int have, int upto, char **p, Datum *values, bool *isnull)
+{
+	if (have < FL_ATT_CREATED)
+	{
+		isnull[FL_ATT_CREATED - 1] = rec->created_ms == FL_NO_TIMESTAMP;
+		values[FL_ATT_CREATED - 1] = rec->created_ms == FL_NO_TIMESTAMP ? (Datum) 0 :
+			TimestampTzGetDatum(ms_to_timestamptz(rec->created_ms));
+		have = FL_ATT_CREATED;
+	}
+	if (have < FL_ATT_DEVICE && upto > have)
+	{
+		set_text(values, isnull, FL_ATT_TENANT, p, rec->tenant, rec->tenant_len);
+		set_text(values, isnull, FL_ATT_DEVICE, p, rec->device, rec->device_len);
+		have = FL_ATT_DEVICE;
+	}
+	if (have < FL_ATT_KEY_BYTES && upto > have)
+	{
+		bool		is_text = rec->key_len >= 0 && fl_utf8_valid_text(rec->key, rec->key_len);
+
+		set_text(values, isnull, FL_ATT_KEY, p, rec->key, is_text ? rec->key_len : -1);
+		set_text(values, isnull, FL_ATT_KEY_BYTES, p, rec->key, is_text ? -1 : rec->key_len);
+		have = FL_ATT_KEY_BYTES;
+	}
+	if (have < FL_ATT_HEADERS && upto > have)
+	{
+		isnull[FL_ATT_HEADERS - 1] = rec->headers_count == 0;
+		values[FL_ATT_HEADERS - 1] = rec->headers_count == 0 ? (Datum) 0 : put_headers(p, rec);
+		have = FL_ATT_HEADERS;
+	}
+	if (have < FL_ATT_PAYLOAD && upto > have)
+	{
+		set_text(values, isnull, FL_ATT_PAYLOAD, p, rec->payload, rec->payload_len);
+		have = FL_ATT_PAYLOAD;
+	}
+	return have;
+}
+
 void
 fl_columns_build(const FlLogRecord *rec, int32 shard, int from, int upto,
 				 char **scratch, size_t *scratch_cap, MemoryContext mcxt,
 				 Datum *values, bool *isnull)
 {
-	Size		need;
 	char	   *p;
-	bool		key_is_text;
 
 	if (from < FL_ATT_CREATED)
 	{
@@ -99,32 +157,9 @@ fl_columns_build(const FlLogRecord *rec, int32 shard, int from, int upto,
 	}
 	if (upto < FL_ATT_CREATED)
 		return;
-
-	need = varlena_room(rec->tenant_len) + varlena_room(rec->device_len) +
-		varlena_room(rec->key_len) + varlena_room(rec->payload_len) +
-		MAXALIGN(VARHDRSZ + 1 + 5 + rec->headers_len);
-	if (need > *scratch_cap)
-	{
-		if (*scratch)
-			pfree(*scratch);
-		*scratch = NULL;
-		*scratch_cap = 0;
-		*scratch = MemoryContextAllocHuge(mcxt, need + need / 4);
-		*scratch_cap = need + need / 4;
-	}
+	fl_columns_reserve(rec, scratch, scratch_cap, mcxt);
 	p = *scratch;
-
-	isnull[FL_ATT_CREATED - 1] = rec->created_ms == FL_NO_TIMESTAMP;
-	values[FL_ATT_CREATED - 1] = rec->created_ms == FL_NO_TIMESTAMP ? (Datum) 0 :
-		TimestampTzGetDatum(ms_to_timestamptz(rec->created_ms));
-	set_text(values, isnull, FL_ATT_TENANT, &p, rec->tenant, rec->tenant_len);
-	set_text(values, isnull, FL_ATT_DEVICE, &p, rec->device, rec->device_len);
-	key_is_text = rec->key_len >= 0 && fl_utf8_valid_text(rec->key, rec->key_len);
-	set_text(values, isnull, FL_ATT_KEY, &p, rec->key, key_is_text ? rec->key_len : -1);
-	set_text(values, isnull, FL_ATT_KEY_BYTES, &p, rec->key, key_is_text ? -1 : rec->key_len);
-	isnull[FL_ATT_HEADERS - 1] = rec->headers_count == 0;
-	values[FL_ATT_HEADERS - 1] = rec->headers_count == 0 ? (Datum) 0 : put_headers(&p, rec);
-	set_text(values, isnull, FL_ATT_PAYLOAD, &p, rec->payload, rec->payload_len);
+	(void) fl_columns_more(rec, FL_ATT_TS, upto, &p, values, isnull);
 }
 
 /* ---- rows to records --------------------------------------------------------- */

@@ -189,6 +189,9 @@ typedef struct FlBatch
 	FlRecordIter iter;
 	FlRecord	current;		/* record at iter.next - 1 */
 	int32		current_index;	/* -1: none yet */
+	uint32	   *starts;			/* where each record begins, once somebody goes backwards */
+	int32		starts_cap;
+	bool		starts_known;
 	const uint8 *tenant;		/* of a foreign batch */
 	const uint8 *device;
 	int32		tenant_len;

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -116,6 +117,66 @@ scan_for_time(Relation rel, BlockNumber blk, TimestampTz at, int64 tail)
 	return -1;
 }
 
+/*
+ * The largest append time of each closed segment that this session has looked
+ * for: it never changes, and a search by time shall not cost pages of every
+ * segment of a long history.
+ */
+typedef struct ClosedSegment
+{
+	Oid			leaf;			/* hash key */
+	Oid			relnode;		/* its file when that was read */
+	TimestampTz max_ts;
+} ClosedSegment;
+
+static HTAB *closed_segments = NULL;
+
+/* More than a stream has: then sessions that look at many streams begin anew. */
+#define CLOSED_SEGMENTS_MAX		4096
+
+static ClosedSegment *
+closed_segment(Oid leaf, HASHACTION action)
+{
+	if (closed_segments && action == HASH_ENTER &&
+		hash_get_num_entries(closed_segments) >= CLOSED_SEGMENTS_MAX)
+	{
+		hash_destroy(closed_segments);
+		closed_segments = NULL;
+	}
+	if (closed_segments == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(ClosedSegment)};
+
+		closed_segments = hash_create("fleetlog closed segments", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	return hash_search(closed_segments, &leaf, action, NULL);
+}
+
+/* Is all of an open segment older than `at`?  Only said of those that take no more records. */
+static bool
+segment_is_older(Relation rel, bool closed, TimestampTz at)
+{
+	ClosedSegment *c;
+
+	if (!closed)
+		return false;
+	c = closed_segment(RelationGetRelid(rel), HASH_FIND);
+	if (c == NULL || c->relnode != FL_REL_FILE_NUMBER(rel))
+	{
+		BlockNumber last = fl_seek_last(rel, RelationGetNumberOfBlocks(rel));
+		uint8		page[FL_PAGE_SIZE];
+		FlPageInfo	info;
+
+		if (last == 0)
+			return false;
+		fl_page_copy(rel, last, NULL, page, &info);
+		c = closed_segment(RelationGetRelid(rel), HASH_ENTER);
+		c->relnode = FL_REL_FILE_NUMBER(rel);
+		c->max_ts = info.max_ts;
+	}
+	return c->max_ts < at;
+}
+
 int64
 fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at)
 {
@@ -137,9 +198,12 @@ fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at)
 		rel = try_table_open(segs[i].leaf, AccessShareLock);
 		if (rel == NULL)
 			continue;
-		blk = fl_seek_time(rel, at, NULL);
-		if (blk != InvalidBlockNumber)
-			found = scan_for_time(rel, blk, at, tail);
+		if (!segment_is_older(rel, segs[i].upper <= tail, at))
+		{
+			blk = fl_seek_time(rel, at, NULL);
+			if (blk != InvalidBlockNumber)
+				found = scan_for_time(rel, blk, at, tail);
+		}
 		table_close(rel, AccessShareLock);
 	}
 	pfree(segs);

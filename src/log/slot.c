@@ -25,8 +25,10 @@ typedef struct FlSlot
 	TupleTableSlot base;		/* must come first */
 	FlBatch    *batch;			/* lazy: counted reference; NULL when virtual */
 	int32		index;			/* record in the batch */
-	char	   *scratch;		/* varlenas of the current record */
+	FlLogRecord rec;			/* lazy: the record, when columns behind ts are built */
+	char	   *scratch;		/* its varlenas */
 	size_t		scratch_cap;
+	char	   *scratch_end;	/* of those built so far */
 	char	   *data;			/* materialized virtual values */
 } FlSlot;
 
@@ -71,25 +73,30 @@ static void
 fl_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
 	FlSlot	   *s = (FlSlot *) slot;
-	FlLogRecord rec;
 
 	if (s->batch == NULL)
 		elog(ERROR, "getsomeattrs is not required to be called on a virtual tuple table slot");
-	if (natts < FL_ATT_CREATED)
+	if (slot->tts_nvalid < FL_ATT_TS)
 	{
 		/* Known from the batch's head alone. */
-		memset(&rec, 0, sizeof(rec));
-		rec.log_offset = s->batch->info.base_offset + s->index;
-		rec.ts = s->batch->head.append_ts;
-		fl_columns_build(&rec, s->batch->shard, 1, natts, &s->scratch, &s->scratch_cap,
-						 slot->tts_mcxt, slot->tts_values, slot->tts_isnull);
+		slot->tts_values[FL_ATT_SHARD - 1] = Int32GetDatum(s->batch->shard);
+		slot->tts_values[FL_ATT_OFFSET - 1] = Int64GetDatum(s->batch->info.base_offset + s->index);
+		slot->tts_values[FL_ATT_TS - 1] = TimestampTzGetDatum(s->batch->head.append_ts);
+		for (int i = 0; i < FL_ATT_TS; i++)
+			slot->tts_isnull[i] = false;
 		slot->tts_nvalid = FL_ATT_TS;
-		return;
 	}
-	fl_batch_get_record(s->batch, s->index, &rec);
-	fl_columns_build(&rec, s->batch->shard, 1, FL_NATTS, &s->scratch, &s->scratch_cap,
-					 slot->tts_mcxt, slot->tts_values, slot->tts_isnull);
-	slot->tts_nvalid = FL_NATTS;
+	if (natts <= FL_ATT_TS)
+		return;
+	if (slot->tts_nvalid == FL_ATT_TS)
+	{
+		fl_batch_get_record(s->batch, s->index, &s->rec);
+		fl_columns_reserve(&s->rec, &s->scratch, &s->scratch_cap, slot->tts_mcxt);
+		s->scratch_end = s->scratch;
+	}
+	/* The record's bytes are the batch's, which this slot holds: more columns may be asked for later. */
+	slot->tts_nvalid = fl_columns_more(&s->rec, slot->tts_nvalid, natts, &s->scratch_end,
+									   slot->tts_values, slot->tts_isnull);
 }
 
 static Datum

@@ -24,6 +24,20 @@ FETCH FORWARD 3 FROM c;
 MOVE BACKWARD ALL IN c;
 FETCH FORWARD 1 FROM c;
 COMMIT;
+-- Also inside of a compressed batch, columns asked for one after the other.
+SELECT fleetlog.create_stream('lb');
+COPY lb (shard, log_offset, ts, key, payload) FROM PROGRAM 'seq 0 999 | sed "s/.*/0\t&\t2020-01-01 00:00:06+00\tkey &\tpayload &/"';
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT log_offset, convert_from(payload, 'UTF8'), key FROM lb WHERE key LIKE 'key %' AND device IS NULL;
+MOVE FORWARD ALL IN c;
+FETCH BACKWARD 2 FROM c;
+MOVE BACKWARD 500 IN c;
+FETCH BACKWARD 2 FROM c;
+FETCH FORWARD 2 FROM c;
+MOVE BACKWARD ALL IN c;
+FETCH FORWARD 1 FROM c;
+COMMIT;
+SELECT fleetlog.drop_stream('lb');
 
 -- Single records that end near a page's end, on 1, 31, 32, 33 and 34 pages.
 CREATE TABLE le_sizes AS SELECT row_number() OVER (ORDER BY pages, below) AS n, pages * 8136 - 120 - below AS len
