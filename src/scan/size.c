@@ -38,6 +38,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/log_tail.h"
 #include "scan_internal.h"
 
 /* Operator < of timestamptz, which the server's headers have no name for. */
@@ -52,13 +53,19 @@
 
 /* ---- size ---------------------------------------------------------------------- */
 
+/* Shared memory tells it where somebody has used the shard; asking must not take up an entry there. */
 static int64
-shard_tail(const FlStreamInfo *info, int32 shard)
+shard_tail(Oid stream, int32 shard)
 {
-	if (fl_shared == NULL || RecoveryInProgress())
-		return fl_log_tail(info->relid, shard);
-	return (int64) pg_atomic_read_u64(&fl_shard_open(info->relid, shard,
-													 info->durability == FL_DURABILITY_QUORUM)->visible_tail);
+	FlShard    *s = fl_shared != NULL && !RecoveryInProgress() ? fl_shard_find(stream, shard) : NULL;
+	int64		tail,
+				head;
+	TimestampTz ts;
+
+	if (s != NULL)
+		return (int64) pg_atomic_read_u64(&s->visible_tail);
+	fl_tail_read_committed(stream, shard, &tail, &head, &ts);
+	return tail;
 }
 
 /* Blocks of a segment; 0 when it is gone. */
@@ -121,7 +128,7 @@ fl_plan_rel_create(const FlStreamInfo *info)
 		(void) fl_segment_list(pr->stream, i, &n);
 		pr->leaves += n;
 		pr->heads[i] = fl_log_head(pr->stream, i);
-		pr->tails[i] = Max(shard_tail(info, i), pr->heads[i]);
+		pr->tails[i] = Max(shard_tail(info->relid, i), pr->heads[i]);
 		pr->tuples += (double) (pr->tails[i] - pr->heads[i]);
 	}
 	pr->pages = ceil(pr->tuples / density(pr)) + pr->leaves;
