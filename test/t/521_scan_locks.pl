@@ -78,7 +78,7 @@ is($c->query('MOVE ALL FROM c') . $c->error, '', '... to the end');
 my $seen = $b->query('MOVE ALL FROM d');
 like($b->error, qr/offsets 1024 to 2047 of shard 0 of stream "m" were removed/, 'the one that needs them is told so, instead of a short result');
 $_->query('ROLLBACK') for $b, $c;
-is($s->sql_error("DO \$\$ DECLARE d CURSOR FOR SELECT 1 FROM m; BEGIN END \$\$"), undef, 'and the session goes on');
+is($b->query('SELECT count(*) FROM m'), $rows - 2048, 'and that session goes on');
 
 $_->quit for $b, $c;
 done_testing();
