@@ -51,6 +51,11 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+# Hashing of passwords (bgworker/main/password.c) with the library that the server itself has loaded.
+ifneq ($(filter openssl,$(with_ssl)),)
+SHLIB_LINK += -lcrypto
+endif
+
 -include $(DEPS)
 
 # Every object depends on the flags that made it, which live here.

@@ -3,8 +3,8 @@
  * auth.c
  *		The authentication worker: verifies passwords for the front doors.
  *
- * A check costs about a millisecond (PBKDF2 with 4096 rounds), so that one
- * process makes about a thousand a second; pairs that were verified before
+ * A check costs less than a millisecond (PBKDF2 with 4096 rounds, password.c),
+ * so that one process makes a thousand and more a second; pairs that were verified before
  * never come here (auth_shmem.c).
  *
  *		front door --request--> [shared table] --> this worker
@@ -12,8 +12,8 @@
  *
  * What an attacker may learn: nothing but "no".  Unknown, revoked and
  * ambiguous names cost the same hash as a wrong password, against a verifier
- * that nobody has the password of.  Digests are compared in constant time by
- * the server's own function.  No password and no verifier is ever logged, and
+ * that nobody has the password of.  Digests are compared in constant time
+ * (password.c).  No password and no verifier is ever logged, and
  * user names are cleaned of control characters before they are.
  *
  * Role logins are refused until roles are known at the doors.
@@ -36,6 +36,7 @@
 #include "../../src/catalog/scram.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/worker.h"
+#include "worker_internal.h"
 
 PGDLLEXPORT void fl_main_auth(Datum arg);
 
@@ -148,14 +149,14 @@ verify(const FlAuthWork *work, FlIdentity *id)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (scram_verify_plain_password(work->user, work->password, verifiers[i].verifier))
+		if (fl_password_matches(work->user, work->password, verifiers[i].verifier))
 		{
 			id->credential = verifiers[i].credential;
 			return NULL;
 		}
 	}
 	if (n == 0)
-		(void) scram_verify_plain_password(work->user, work->password, dummy_verifier);
+		(void) fl_password_matches(work->user, work->password, dummy_verifier);
 	if (problem != NULL)
 		return problem;
 	return n == 0 ? "the device has no password" : "wrong password";

@@ -19,4 +19,10 @@ struct FlStreamInfo;
 extern void fl_retention_run(const struct FlStreamInfo *stream);
 extern void fl_retention_end_turn(void);
 
+/*
+ * password.c: does the password belong to the SCRAM verifier?  user is for the
+ * server's own messages.  May raise an error (out of memory).
+ */
+extern bool fl_password_matches(const char *user, const char *password, const char *secret);
+
 #endif							/* FLEETLOG_WORKER_INTERNAL_H */

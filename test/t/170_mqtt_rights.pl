@@ -77,6 +77,18 @@ is($zeta->login(client_id => 'd1', user => 'zeta/d1', password => 'pw-d1')->{rea
 like($zeta->publish_acked('acme/d1/t', 'x'), qr/^(135|144)$/, "cannot publish as the first one's");
 is($zeta->publish_acked('zeta/d1/t', 'x'), 0, 'and publishes as itself');
 
+# Passwords: at the edges of a block of the hash, and as SASLprep makes them equal (RFC 4013, section 3).
+my $block = join '', map { chr(33 + $_ % 90) } 1 .. 200;
+for my $length (1, 55, 56, 63, 64, 65, 127, 128, 129, 200) {
+    my $password = substr($block, 0, $length) =~ s/'/''/gr;
+    $s->sql("SELECT fleetlog.create_device('p$length', 'acme', password => '$password')");
+    is($s->raw->login(client_id => 'p', user => "acme/p$length", password => substr($block, 0, $length))->{reason}, 0, "a password of $length bytes");
+    is($s->raw->login(client_id => 'p', user => "acme/p$length", password => substr($block, 0, $length - 1) . '~')->{reason}, 134, '... and no other');
+}
+$s->sql(q(SELECT fleetlog.create_device('prep', 'acme', password => E'I\\u00ADX')));
+is($s->raw->login(client_id => 'p', user => 'acme/prep', password => 'IX')->{reason}, 0, 'a password is prepared before it is hashed');
+is($s->raw->login(client_id => 'p', user => 'acme/prep', password => "I\xc2\xadX")->{reason}, 0, 'at both sides');
+
 # allow and disallow take effect while connected; an allowed filter with a substitution stays inside the device.
 $s->sql("SELECT fleetlog.allow('acme', 'publish', 'acme/shared/{device}')");
 FleetlogTest::wait_until(sub { $d1->publish_acked('acme/shared/d1', 'x') == 0 }, 'the new right', 10);
