@@ -38,17 +38,18 @@ $fleet->wait_for('acked', sub { $_[0] >= $n }, 'readings to flow');
 
 # A reboot of all, with reports going on.
 my $before = door_memory();
-my $done = $fleet->command('reboot all');
-is($done->{devices}, $n, "$n devices reboot at once");
+my $was = $fleet->command('go');
+is($was->{connected}, $n, 'all are connected before the reboot');
+is($fleet->command('reboot all')->{devices}, $n, "$n devices reboot at once");
 $line = $fleet->wait_connected($n, 'all to be back after the reboot');
-is($line->{attempts} - $done->{attempts}, $line->{connects} - $done->{connects}, 'all are back, each with one attempt');
+is($line->{connects} - $was->{connects}, $n, 'all are back');
+is($line->{attempts} - $was->{attempts}, $n, 'each with one attempt');
 $fleet->wait_for('acked', sub { $_[0] >= $line->{acked} + $n }, 'readings to flow again');
 my $after = door_memory();
 cmp_ok($after, '<=', 1.1 * $before, "memory of the front doors: $before kB before, $after kB after");
 
 # Some lose their connection without a word.
-$done = $fleet->command('drop 30%');
-is($done->{devices}, 3 * $n / 10, '30 % lose their connection');
+is($fleet->command('drop 30%')->{devices}, 3 * $n / 10, '30 % lose their connection');
 $line = $fleet->wait_connected($n, 'these to be back');
 my $lost = $line->{lost};
 
@@ -68,7 +69,8 @@ $crowd->wait_for('refused', sub { $_[0] >= 2 * $extra }, 'the crowd to be refuse
 my $summary = $crowd->quit;
 cmp_ok($summary->{busy}, '>=', 2 * $extra, 'who finds the server full takes it for busy');
 cmp_ok($summary->{attempts}, '<', 4 * $extra, 'and stays away') or diag(JSON::PP::encode_json($summary));
-$line = $fleet->wait_connected($n, 'the fleet itself');
+$line = $fleet->command('go');
+is($line->{connected}, $n, 'all of the fleet are still connected');
 is($line->{lost}, $lost + $n, 'nobody who was connected has lost his place to the crowd');
 
 $summary = $fleet->quit;

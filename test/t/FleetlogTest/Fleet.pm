@@ -39,7 +39,7 @@ sub register
 sub start
 {
     my ($class, $server, @options) = @_;
-    my $self = bless { in => '', out => '', err => '', lines => [], commands => 0 }, $class;
+    my $self = bless { in => '', out => '', err => '', lines => [], seen => 0 }, $class;
 
     $self->{run} = IPC::Run::start([ build(), '-p', $server->port, '--every', '0.2', @options ], '<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
     return $self;
@@ -57,19 +57,19 @@ sub read_lines
     return;
 }
 
-# Waits for a line for which the condition is true, from now on, and returns it.
+# Waits for a line for which the condition is true, behind the last one that was waited for, and returns it.
 sub wait_for_line
 {
     my ($self, $what, $condition) = @_;
     my $end = time + $FleetlogTest::TIMEOUT;
-    my $seen = @{ $self->{lines} };
 
     while (1)
     {
         $self->read_lines;
-        for (; $seen < @{ $self->{lines} }; $seen++)
+        while ($self->{seen} < @{ $self->{lines} })
         {
-            return $self->{lines}[$seen] if $condition->($self->{lines}[$seen]);
+            my $line = $self->{lines}[ $self->{seen}++ ];
+            return $line if $condition->($line);
         }
         my $last = @{ $self->{lines} } ? encode_json($self->{lines}[-1]) : 'nothing';
         confess("gave up waiting for $what; last line: $last\n$self->{err}") if time > $end || !$self->{run}->pumpable;
@@ -91,7 +91,7 @@ sub wait_connected
     return $self->wait_for('connected', sub { $_[0] == $n }, $what // "all $n devices to be connected");
 }
 
-# Gives a command and returns the line that says that it was carried out.
+# Gives a command and returns the line that says that it was carried out; states in it are those of that moment, not older.
 sub command
 {
     my ($self, $command) = @_;
