@@ -462,6 +462,26 @@ add_parameterised_paths(PlannerInfo *root, RelOptInfo *rel, List *keys)
 	}
 }
 
+/*
+ * Is one of several conditions a constant that nothing passes?  For a plain
+ * table the server looks at that only where it is the only one, as it is not
+ * beside a policy.
+ */
+static bool
+passes_nothing(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		Const	   *c = (Const *) lfirst_node(RestrictInfo, lc)->clause;
+
+		if (IsA(c, Const) && (c->constisnull || !DatumGetBool(c->constvalue)))
+			return true;
+	}
+	return false;
+}
+
 static void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -472,6 +492,8 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	if (fl_plan_rel_find(root, rte, &found) == NULL)
 		return;
 	rte->relkind = RELKIND_PARTITIONED_TABLE;
+	if (passes_nothing(rel))
+		mark_dummy_rel(rel);
 	if (!IS_DUMMY_REL(rel))
 	{
 		List	   *keys = keys_of(root, rel, rel->baserestrictinfo);
