@@ -301,6 +301,15 @@ typedef enum FlDedupe
 	FL_DEDUPE_DROP
 } FlDedupe;
 
+/* What a mount keeps of its topics in its state table (R1). */
+typedef enum FlKeep
+{
+	FL_KEEP_RETAINED,			/* records that were published with retain */
+	FL_KEEP_LAST				/* the last record of each topic */
+} FlKeep;
+
+#define FL_DEFAULT_STATE_LAG_US	INT64CONST(1000000)
+
 typedef struct FlMount
 {
 	const char *prefix;			/* hash key by content */
@@ -312,6 +321,9 @@ typedef struct FlMount
 	const char *class_name;		/* NULL or telemetry, event, command, safety */
 	FlDedupe	dedupe;
 	int32		max_payload_bytes;	/* 0: no limit of the mount's own */
+	Oid			state;			/* state table, InvalidOid: none */
+	FlKeep		keep;
+	int64		state_lag_us;	/* FL_KEEP_LAST: 0 = in the append's transaction */
 } FlMount;
 
 /*
@@ -323,6 +335,10 @@ extern const FlMount *fl_mount_match(const char *topic, size_t len);
 
 /* All mounts, by prefix; part of the cache. No transaction. */
 extern const FlMount *fl_mount_list(int *count);
+
+/* Oids of all state tables in ascending order; part of the cache.  No transaction. */
+extern const Oid *fl_state_list(int *count);
+extern bool fl_state_is_table(Oid relid);
 
 /*
  * Is it in the command space: `cmd/...` at the root or right below a tenant's

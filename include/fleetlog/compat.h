@@ -175,4 +175,38 @@ typedef RelFileNode FlRelFile;
 #define FL_MY_PROC_NUMBER			(MyProc->pgprocno)
 #endif
 
+/* An index scan tells since 18 what it did. */
+#if PG_VERSION_NUM >= 180000
+#define FL_INDEX_BEGINSCAN(heap, index, snapshot, nkeys) index_beginscan((heap), (index), (snapshot), NULL, (nkeys), 0)
+#else
+#define FL_INDEX_BEGINSCAN(heap, index, snapshot, nkeys) index_beginscan((heap), (index), (snapshot), (nkeys), 0)
+#endif
+
+/* An update without waiting; since 16 it may be that only summarizing indexes need new entries. */
+typedef struct FlTupleUpdate
+{
+	TM_FailureData failure;
+	LockTupleMode lockmode;
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes indexes;
+#else
+	bool		indexes;
+#endif
+} FlTupleUpdate;
+
+#define FL_TABLE_TUPLE_UPDATE(rel, tid, slot, cid, snapshot, u) \
+	table_tuple_update((rel), (tid), (slot), (cid), (snapshot), InvalidSnapshot, false, \
+					   &(u)->failure, &(u)->lockmode, &(u)->indexes)
+#if PG_VERSION_NUM >= 160000
+#define FL_UPDATE_NEEDS_INDEXES(u)	((u)->indexes != TU_None)
+#define FL_UPDATE_SUMMARIZING_ONLY(u) ((u)->indexes == TU_Summarizing)
+#define FL_EXEC_INSERT_INDEX_TUPLES(rri, slot, estate, update, no_dup, conflict, arbiters, summarizing) \
+	ExecInsertIndexTuples((rri), (slot), (estate), (update), (no_dup), (conflict), (arbiters), (summarizing))
+#else
+#define FL_UPDATE_NEEDS_INDEXES(u)	((u)->indexes)
+#define FL_UPDATE_SUMMARIZING_ONLY(u) false
+#define FL_EXEC_INSERT_INDEX_TUPLES(rri, slot, estate, update, no_dup, conflict, arbiters, summarizing) \
+	ExecInsertIndexTuples((rri), (slot), (estate), (update), (no_dup), (conflict), (arbiters))
+#endif
+
 #endif							/* FLEETLOG_COMPAT_H */

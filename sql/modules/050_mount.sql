@@ -16,7 +16,12 @@ CREATE TABLE fleetlog.mount_config (
 	class text CHECK (class IN ('telemetry', 'event', 'command', 'safety')),
 	dedupe text NOT NULL DEFAULT 'mark' CHECK (dedupe IN ('off', 'mark', 'drop')),
 	max_payload_bytes int CHECK (max_payload_bytes > 0),
-	created_at timestamptz NOT NULL DEFAULT now()
+	created_at timestamptz NOT NULL DEFAULT now(),
+	state regclass,
+	keep text CHECK (keep IN ('retained', 'last')),
+	state_lag interval CHECK (state_lag >= interval '0'),
+	CHECK ((state IS NULL) = (keep IS NULL)),
+	CHECK (state_lag IS NULL OR keep = 'last')
 );
 COMMENT ON TABLE fleetlog.mount_config IS 'configuration of mounts; written by mount, alter_mount and unmount';
 CREATE INDEX mount_config_stream ON fleetlog.mount_config (stream);
@@ -47,11 +52,14 @@ CREATE FUNCTION fleetlog.alter_mount(
 	record_key text = NULL,
 	shard_key text = NULL,
 	dedupe text = NULL,
-	max_payload_bytes int = NULL
+	max_payload_bytes int = NULL,
+	state regclass = NULL,
+	keep text = NULL,
+	state_lag interval = NULL
 ) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_alter_mount' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int) IS
-	'change a mount: NULL leaves a value as it is, an empty class or a limit of 0 removes it';
+COMMENT ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval) IS
+	'change a mount: NULL leaves a value as it is, an empty class or a limit of 0 removes it, an empty keep removes the state table';
 
 CREATE FUNCTION fleetlog.unmount(prefix text) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_unmount' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
@@ -65,6 +73,6 @@ COMMENT ON FUNCTION fleetlog._route(text, text, text) IS
 	'internal: the mount that takes a topic, and the keys and the shard its record gets; NULLs when no mount does';
 
 REVOKE ALL ON FUNCTION fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.unmount(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._route(text, text, text) FROM PUBLIC;

@@ -25,7 +25,9 @@ COMMENT ON VIEW fleetlog.stream_shard IS
 	'shards: their segments, and head and tail as a dump would carry them; the exact ones are fleetlog.head and fleetlog.tail';
 
 CREATE VIEW fleetlog.mount AS
-	SELECT prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes, created_at FROM fleetlog.mount_config;
+	SELECT prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes, created_at, state, keep,
+		CASE WHEN keep = 'last' THEN coalesce(state_lag, interval '1 s') END AS state_lag
+	FROM fleetlog.mount_config;
 COMMENT ON VIEW fleetlog.mount IS 'mounts: which stream takes the topics below a prefix, the longest prefix wins';
 
 CREATE FUNCTION fleetlog._stat_auth(OUT known bigint, OUT accepted bigint, OUT refused bigint, OUT unavailable bigint, OUT busy bigint,

@@ -48,6 +48,8 @@ typedef struct FlCatalog
 	Oid		   *stream_oids;
 	int			nmounts;
 	FlMount    *mounts;			/* by prefix */
+	int			nstates;
+	Oid		   *states;			/* ascending */
 	int			ntenants;
 	FlTenantEntry *tenants;		/* by name */
 	FlTenantEntry **by_prefix;	/* the same by prefix */
@@ -80,6 +82,15 @@ compare_streams(const void *a, const void *b)
 {
 	Oid			x = ((const FlStreamInfo *) a)->relid;
 	Oid			y = ((const FlStreamInfo *) b)->relid;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+compare_oids(const void *a, const void *b)
+{
+	Oid			x = *(const Oid *) a;
+	Oid			y = *(const Oid *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -175,6 +186,22 @@ read_stream(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 }
 
 static void
+read_mount_state(FlMount *m, HeapTuple tuple, TupleDesc desc)
+{
+	bool		isnull;
+	char	   *keep = fl_config_text(tuple, FL_MOUNT_KEEP, desc);
+	Datum		lag = heap_getattr(tuple, FL_MOUNT_STATE_LAG, desc, &isnull);
+
+	m->keep = keep != NULL && strcmp(keep, "last") == 0 ? FL_KEEP_LAST : FL_KEEP_RETAINED;
+	m->state_lag_us = isnull || lag == (Datum) 0 ? FL_DEFAULT_STATE_LAG_US :
+		fl_config_interval_us(tuple, FL_MOUNT_STATE_LAG, desc);
+	m->state = DatumGetObjectId(heap_getattr(tuple, FL_MOUNT_STATE, desc, &isnull));
+	/* A row outlives its table when that is dropped while the library is not loaded. */
+	if (isnull || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(m->state)))
+		m->state = InvalidOid;
+}
+
+static void
 read_mount(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 {
 	FlMount    *m;
@@ -196,7 +223,20 @@ read_mount(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 	m->dedupe = strcmp(dedupe, "off") == 0 ? FL_DEDUPE_OFF :
 		strcmp(dedupe, "drop") == 0 ? FL_DEDUPE_DROP : FL_DEDUPE_MARK;
 	m->max_payload_bytes = (int32) fl_config_int(tuple, FL_MOUNT_MAX_PAYLOAD, desc, false);
+	read_mount_state(m, tuple, desc);
 	cat->nmounts++;
+}
+
+static void
+read_state(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
+{
+	bool		isnull;
+	Oid			relid = DatumGetObjectId(heap_getattr(tuple, FL_STATE_RELID, desc, &isnull));
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return;
+	cat->states = grow(cat->states, cat->nstates, sizeof(Oid));
+	cat->states[cat->nstates++] = relid;
 }
 
 static void
@@ -272,6 +312,8 @@ sort_catalog(FlCatalog *cat)
 		for (int i = 0; i < cat->nstreams; i++)
 			cat->stream_oids[i] = cat->streams[i].relid;
 	}
+	if (cat->nstates > 0)
+		qsort(cat->states, cat->nstates, sizeof(Oid), compare_oids);
 	if (cat->nmounts > 0)
 		qsort(cat->mounts, cat->nmounts, sizeof(FlMount), compare_mounts);
 }
@@ -300,6 +342,7 @@ load_catalog(void)
 	read_table(cat, FL_TABLE_STREAM, read_stream);
 	cat->installed = OidIsValid(cat->tables[FL_TABLE_STREAM]);
 	read_table(cat, FL_TABLE_MOUNT, read_mount);
+	read_table(cat, FL_TABLE_STATE, read_state);
 	sort_catalog(cat);
 	read_table(cat, FL_TABLE_TENANT, read_tenant);
 	sort_tenants(cat);
@@ -481,6 +524,24 @@ fl_mount_list(int *count)
 
 	*count = cat->nmounts;
 	return cat->mounts;
+}
+
+const Oid *
+fl_state_list(int *count)
+{
+	const FlCatalog *cat = catalog();
+
+	*count = cat->nstates;
+	return cat->states;
+}
+
+bool
+fl_state_is_table(Oid relid)
+{
+	const FlCatalog *cat = catalog();
+
+	return cat->nstates > 0 &&
+		bsearch(&relid, cat->states, cat->nstates, sizeof(Oid), compare_oids) != NULL;
 }
 
 /*

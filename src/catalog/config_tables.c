@@ -37,6 +37,7 @@ static const char *const table_names[FL_N_TABLES] = {
 	[FL_TABLE_SHARD] = "shard_config",
 	[FL_TABLE_EPOCH] = "epoch_config",
 	[FL_TABLE_MOUNT] = "mount_config",
+	[FL_TABLE_STATE] = "state_config",
 	[FL_TABLE_TENANT] = "tenant",
 	[FL_TABLE_DEVICE] = "device",
 	[FL_TABLE_CREDENTIAL] = "credential",

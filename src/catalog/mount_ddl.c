@@ -20,6 +20,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 #include "catalog_internal.h"
 #include "fleetlog/compat.h"
@@ -137,6 +138,70 @@ check_max_payload(bool given, int32 value, bool zero_removes)
 				 errmsg("max_payload_bytes must be positive")));
 }
 
+/*
+ * Values of one key come from one shard, so that the order of its records is the
+ * order of the log (R1).
+ */
+static void
+check_state_shard_key(const char *source)
+{
+	FlTemplate	t;
+
+	if (source == NULL || fl_template_parse(source, &t) != NULL)
+		return;
+	for (int i = 0; i < t.nparts; i++)
+		if (t.parts[i].kind == FL_TEMPLATE_DEVICE || t.parts[i].kind == FL_TEMPLATE_TENANT)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("a mount with a state table cannot have shard_key \"%s\"", source),
+					 errdetail("The shard of a topic must not depend on who publishes to it."),
+					 errhint("Use {topic} or {level N} only.")));
+}
+
+static void
+check_state(Oid state)
+{
+	const char *name = get_rel_name(state);
+
+	if (!fl_state_is_table(state))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a state table", name != NULL ? name : "???"),
+				 errhint("Create one with fleetlog.create_state.")));
+	if (!FL_OWNS_TABLE(state, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+}
+
+static void
+check_keep(const char *keep, bool empty_removes)
+{
+	if (keep == NULL || strcmp(keep, "retained") == 0 || strcmp(keep, "last") == 0 ||
+		(empty_removes && keep[0] == '\0'))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("keep \"%s\" is not valid", keep),
+			 errhint("Allowed: retained, last.")));
+}
+
+static void
+check_state_lag(bool given, Datum lag, bool is_last)
+{
+	Interval   *iv = given ? DatumGetIntervalP(lag) : NULL;
+
+	if (!given)
+		return;
+	if (!is_last)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("state_lag is for mounts with keep \"last\""),
+				 errdetail("Retained values are written with their records.")));
+	if (iv->month != 0 || iv->day < 0 || iv->time < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("state_lag must not be negative nor count months")));
+}
+
 /* The mount with exactly this prefix; NULL: none. */
 static const FlMount *
 find_mount(const char *prefix)
@@ -174,9 +239,12 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 	char	   *record_key = text_arg(fcinfo, 6);
 	char	   *shard_key = text_arg(fcinfo, 7);
 	char	   *dedupe = text_arg(fcinfo, 8);
-	Oid			types[7] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID};
-	Datum		values[7];
-	bool		nulls[7] = {false};
+	char	   *keep = text_arg(fcinfo, 3);
+	Oid			types[10] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
+	REGCLASSOID, TEXTOID, INTERVALOID};
+	Datum		values[10];
+	bool		nulls[10] = {false};
+	bool		with_state = !PG_ARGISNULL(2);
 
 	check_prefix(prefix);
 	if (PG_ARGISNULL(1))
@@ -184,13 +252,16 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("a mount needs a stream")));
 	check_stream(PG_GETARG_OID(1));
-	if (!PG_ARGISNULL(2) || !PG_ARGISNULL(4))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("state tables of mounts are not built yet"),
-				 errhint("Leave out \"state\" and \"state_lag\".")));
 	check_template("record_key", record_key);
 	check_template("shard_key", shard_key);
+	check_keep(keep, false);
+	check_state_lag(!PG_ARGISNULL(4), PG_ARGISNULL(4) ? (Datum) 0 : PG_GETARG_DATUM(4),
+					with_state && keep != NULL && strcmp(keep, "last") == 0);
+	if (with_state)
+	{
+		check_state(PG_GETARG_OID(2));
+		check_state_shard_key(shard_key);
+	}
 	check_class_and_dedupe(class_name, dedupe);
 	check_max_payload(!PG_ARGISNULL(9), PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9), false);
 	if (find_mount(prefix) != NULL)
@@ -208,12 +279,50 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 	values[5] = CStringGetTextDatum(dedupe != NULL ? dedupe : "mark");
 	nulls[6] = PG_ARGISNULL(9);
 	values[6] = nulls[6] ? (Datum) 0 : PG_GETARG_DATUM(9);
-	fl_config_execute("INSERT INTO fleetlog.mount_config (prefix, stream, record_key, shard_key, class, dedupe, max_payload_bytes)"
-					  " VALUES ($1, $2, $3, $4, $5, $6, $7)", 7, types, values, nulls);
+	nulls[7] = nulls[8] = !with_state;
+	values[7] = with_state ? PG_GETARG_DATUM(2) : (Datum) 0;
+	values[8] = with_state ? CStringGetTextDatum(keep != NULL ? keep : "retained") : (Datum) 0;
+	nulls[9] = PG_ARGISNULL(4);
+	values[9] = nulls[9] ? (Datum) 0 : PG_GETARG_DATUM(4);
+	fl_config_execute("INSERT INTO fleetlog.mount_config (prefix, stream, record_key, shard_key, class, dedupe, max_payload_bytes,"
+					  " state, keep, state_lag) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", 10, types, values, nulls);
 	PG_RETURN_VOID();
 }
 
-/* Arguments: prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes. */
+/* What the mount will be, so that rules between its settings hold after a change, too. */
+static void
+check_altered_state(const FlMount *m, FunctionCallInfo fcinfo, const char *shard_key, const char *keep)
+{
+	bool		removes = keep != NULL && keep[0] == '\0';
+	bool		with_state = !removes && (OidIsValid(m->state) || !PG_ARGISNULL(7));
+	bool		is_last = keep != NULL ? strcmp(keep, "last") == 0 :
+		OidIsValid(m->state) && m->keep == FL_KEEP_LAST;
+
+	check_keep(keep, true);
+	if (!PG_ARGISNULL(7) && removes)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("state is given, and an empty keep removes it")));
+	if (!PG_ARGISNULL(7))
+		check_state(PG_GETARG_OID(7));
+	if (keep != NULL && !removes && !with_state)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("keep needs a state table"),
+				 errhint("Name it with \"state\".")));
+	check_state_lag(!PG_ARGISNULL(9), PG_ARGISNULL(9) ? (Datum) 0 : PG_GETARG_DATUM(9), with_state && is_last);
+	if (with_state && shard_key == NULL)
+		for (int i = 0; i < m->shard_key.nparts; i++)
+			if (m->shard_key.parts[i].kind == FL_TEMPLATE_DEVICE || m->shard_key.parts[i].kind == FL_TEMPLATE_TENANT)
+				check_state_shard_key(m->shard_key.parts[i].kind == FL_TEMPLATE_DEVICE ? "{device}" : "{tenant}");
+	if (with_state)
+		check_state_shard_key(shard_key);
+}
+
+/*
+ * Arguments: prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes,
+ * state, keep, state_lag.
+ */
 Datum
 fl_sql_alter_mount(PG_FUNCTION_ARGS)
 {
@@ -222,18 +331,20 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 	char	   *record_key = text_arg(fcinfo, 3);
 	char	   *shard_key = text_arg(fcinfo, 4);
 	char	   *dedupe = text_arg(fcinfo, 5);
-	Oid			types[7] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID};
-	Datum		values[7];
-	bool		nulls[7];
+	char	   *keep = text_arg(fcinfo, 8);
+	Oid			types[10] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
+	REGCLASSOID, TEXTOID, INTERVALOID};
+	Datum		values[10];
+	bool		nulls[10];
 
-	(void) own_mount(prefix);
+	check_altered_state(own_mount(prefix), fcinfo, shard_key, keep);
 	if (!PG_ARGISNULL(1))
 		check_stream(PG_GETARG_OID(1));
 	check_template("record_key", record_key);
 	check_template("shard_key", shard_key);
 	check_class_and_dedupe(class_name, dedupe);
 	check_max_payload(!PG_ARGISNULL(6), PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6), true);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 10; i++)
 	{
 		nulls[i] = PG_ARGISNULL(i);
 		values[i] = nulls[i] ? (Datum) 0 : PG_GETARG_DATUM(i);
@@ -242,8 +353,11 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 					  " class = CASE WHEN $3 IS NULL THEN class ELSE nullif($3, '') END,"
 					  " record_key = coalesce($4, record_key), shard_key = coalesce($5, shard_key),"
 					  " dedupe = coalesce($6, dedupe),"
-					  " max_payload_bytes = CASE WHEN $7 IS NULL THEN max_payload_bytes ELSE nullif($7, 0) END"
-					  " WHERE prefix = $1", 7, types, values, nulls);
+					  " max_payload_bytes = CASE WHEN $7 IS NULL THEN max_payload_bytes ELSE nullif($7, 0) END,"
+					  " state = CASE WHEN $9 = '' THEN NULL ELSE coalesce($8, state) END,"
+					  " keep = CASE WHEN $9 = '' OR coalesce($8, state) IS NULL THEN NULL ELSE coalesce($9, keep, 'retained') END,"
+					  " state_lag = CASE WHEN coalesce($9, keep) = 'last' THEN coalesce($10, state_lag) END"
+					  " WHERE prefix = $1", 10, types, values, nulls);
 	PG_RETURN_VOID();
 }
 

@@ -1,0 +1,121 @@
+/*-------------------------------------------------------------------------
+ *
+ * state.h
+ *		State tables: one row per stream and topic, the value in force (R1-R4).
+ *
+ *		fl_state_collect	behind every append whose records may be values: notes
+ *							them for the current transaction
+ *		pre-commit			the last value of each key is written to its table, or
+ *							put aside where somebody holds a lock
+ *
+ * Lock order for everybody: shards ascending by (stream, shard), then state tables
+ * by oid, then keys bytewise.  Whoever writes a key holds the lock of the shard to
+ * which the mount sends its topic (its home), so that two writers of one key never
+ * meet; nobody waits here for a lock, neither on that shard nor on the row.
+ *
+ * A row is replaced only by a later record: greater (ts, shard, log_offset).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_STATE_H
+#define FLEETLOG_STATE_H
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/log.h"
+#include "fleetlog/shmem.h"
+
+/*
+ * Longest key (topic) that a state table takes, in bytes: an index entry must fit a
+ * third of a page.  A longer retained topic is refused at the door.
+ */
+#define FL_STATE_KEY_MAX	2048
+
+/* Called from _PG_init, behind fl_xact_init. */
+extern void fl_state_init(void);
+
+/* ---- writing --------------------------------------------------------------- */
+
+/*
+ * Does a record that is published to this mount, with or without retain, go into
+ * its state table in the transaction of the append?  No transaction.
+ */
+extern bool fl_state_is_value(const FlMount *mount, bool retain);
+
+/* Has the stream a mount with a state table?  No transaction. */
+extern bool fl_state_concerns(Oid stream);
+
+/*
+ * Note what a batch that was just appended means for state tables.  The shard's
+ * lock is held; base is what fl_log_append returned; batch->ts was set by the
+ * caller before the append (fl_clock_now), so that all parts have one time.
+ */
+extern void fl_state_collect(FlShard *shard, const FlAppend *batch, int64 base);
+
+/*
+ * Write what the transaction has noted to the state tables now; else it happens
+ * before commit.  Needs an active snapshot.
+ */
+extern void fl_state_apply(void);
+
+/* ---- values that wait for a lock --------------------------------------------- */
+
+/*
+ * Has the record at this position been committed while its value still waits for a
+ * lock?  Its publisher is not answered before it is written.  Never true when
+ * nothing waits, and cheap then.  No transaction.
+ */
+extern bool fl_state_is_waiting(Oid stream, int32 shard, int64 log_offset);
+
+/* ---- shared memory -------------------------------------------------------------- */
+
+extern Size fl_state_shmem_size(void);
+extern void fl_state_shmem_init(void);
+
+/* The state worker is of use: some mount has a state table.  Told by the keeper. */
+extern bool fl_state_worker_wanted(void);
+extern void fl_state_want_worker(void);
+
+/* ---- DDL ---------------------------------------------------------------------------- */
+
+/* A table that is a state table goes: mounts and bookkeeping with it. */
+extern void fl_state_forget_table(Oid state);
+
+/* A stream goes: its rows in state tables with it. */
+extern void fl_state_forget_stream(Oid stream);
+
+/* ---- reading ---------------------------------------------------------------------- */
+
+/* A row of a state table, as a record; pointers borrow from the scan until its next call. */
+typedef struct FlStateRow
+{
+	const char *key;
+	int32		key_len;
+	int32		shard;
+	FlLogRecord rec;			/* key is the topic, whatever the record's own key was */
+} FlStateRow;
+
+typedef struct FlStateScan FlStateScan;
+
+/*
+ * Rows of one stream by key, bytewise ascending, beginning behind `after` (NULL: at
+ * `prefix`), as long as keys begin with prefix.  exact: only that key.  NULL when the
+ * table is locked by somebody or gone: try again.  In a transaction with an active
+ * snapshot; end it before the transaction ends.
+ */
+extern FlStateScan *fl_state_scan_begin(Oid state, Oid stream, const uint8 *prefix, int32 prefix_len, bool exact,
+										const uint8 *after, int32 after_len);
+extern bool fl_state_scan_next(FlStateScan *scan, FlStateRow *row);
+extern void fl_state_scan_end(FlStateScan *scan);
+
+/* ---- the worker (bgworker/main/state.c) ----------------------------------------------- */
+
+/*
+ * One pass over the values that wait: those whose locks are gone are written.  A
+ * transaction of its own, durable when it returns.  Returns how many still wait.
+ */
+extern int	fl_state_retry(void);
+
+/* Forget clears that nothing older can follow any more.  In a transaction. */
+extern void fl_state_purge_cleared(void);
+
+#endif							/* FLEETLOG_STATE_H */

@@ -1,0 +1,151 @@
+/*-------------------------------------------------------------------------
+ *
+ * state_internal.h
+ *		What the files of src/state share among themselves.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FL_STATE_INTERNAL_H
+#define FL_STATE_INTERNAL_H
+
+#include "nodes/execnodes.h"
+#include "utils/relcache.h"
+
+#include "fleetlog/state.h"
+
+#define FL_STATE_SCHEMA		"fleetlog"
+
+/* Columns of a state table, in this order; an owner may add more behind them. */
+enum
+{
+	FL_ST_STREAM = 1, FL_ST_KEY, FL_ST_SHARD, FL_ST_OFFSET, FL_ST_TS, FL_ST_TENANT, FL_ST_DEVICE,
+	FL_ST_HEADERS, FL_ST_PAYLOAD, FL_ST_NATTS = FL_ST_PAYLOAD
+};
+
+/* Columns of fleetlog.state_cleared. */
+enum
+{
+	FL_SC_STATE = 1, FL_SC_STREAM, FL_SC_KEY, FL_SC_SHARD, FL_SC_OFFSET, FL_SC_TS, FL_SC_NATTS = FL_SC_TS
+};
+
+/* Where a value comes from; the later one wins. */
+typedef struct FlStatePos
+{
+	TimestampTz ts;
+	int32		shard;
+	int64		log_offset;
+} FlStatePos;
+
+/* The change of one key.  All pointers are varlenas of the right type, or NULL. */
+typedef struct FlStateChange
+{
+	Oid			state;
+	Oid			stream;
+	FlStatePos	pos;
+	int32		home;			/* shard that the mount gives the topic */
+	bool		cleared;
+	SubTransactionId subid;
+	int64		pending_id;		/* row of state_pending it comes from, 0: none */
+	struct varlena *key;
+	struct varlena *tenant;
+	struct varlena *device;
+	struct varlena *headers;
+	struct varlena *payload;
+	Size		bytes;
+} FlStateChange;
+
+typedef enum FlStateOutcome
+{
+	FL_STATE_DONE,
+	FL_STATE_STALE,				/* a later value is there */
+	FL_STATE_LOCKED				/* somebody holds the row, the key's shard or the table */
+} FlStateOutcome;
+
+extern int	fl_state_pos_cmp(const FlStatePos *a, const FlStatePos *b);
+
+/* By table, stream, key, and position: the order of locks. */
+extern int	fl_state_change_cmp(const void *x, const void *y);
+extern bool fl_state_same_key(const FlStateChange *a, const FlStateChange *b);
+
+/* ---- values.c: what a record means ------------------------------------------ */
+
+/*
+ * The change that a record makes to its mount's state table; false: none.  With
+ * `lagged`, also what a mount with a state_lag takes (the folder asks so).  The
+ * varlenas are palloc'd.
+ */
+extern bool fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged, FlStateChange *out);
+
+/* Topic of a record: fl.topic, else its key; false: none that is text. */
+extern bool fl_state_topic_of(const FlLogRecord *rec, const uint8 **topic, int32 *len);
+
+/* ---- table.c: rows by key, without waiting ------------------------------------- */
+
+/* A table with a unique index over its first columns, open for writing. */
+typedef struct FlStateTable FlStateTable;
+
+/* NULL: somebody holds a lock that excludes writers. */
+extern FlStateTable *fl_state_table_open(Oid relid, int nkeys);
+extern Oid	fl_state_table_relid(const FlStateTable *t);
+extern bool fl_state_table_is_empty(const FlStateTable *t);
+extern void fl_state_table_close(FlStateTable *t);
+
+/*
+ * Find the row of a key.  values/nulls, when not NULL, are filled from it and stay
+ * good until the next call for this table.  *locked: somebody is changing it.
+ */
+extern bool fl_state_table_find(FlStateTable *t, const Datum *key, Datum *values, bool *nulls, bool *locked);
+
+/*
+ * Write a row: over the one that was found last, or as a new one.  False: somebody has
+ * locked or changed it meanwhile.
+ */
+extern bool fl_state_table_update(FlStateTable *t, const Datum *values, const bool *nulls);
+extern bool fl_state_table_insert(FlStateTable *t, const Datum *values, const bool *nulls);
+extern bool fl_state_table_delete(FlStateTable *t);
+
+/* ---- apply.c -------------------------------------------------------------------- */
+
+/* Open tables of one run over sorted changes. */
+typedef struct FlStateWriter
+{
+	Oid			state;
+	bool		tried;
+	FlStateTable *table;
+	FlStateTable *cleared;
+	bool		cleared_tried;
+} FlStateWriter;
+
+extern void fl_state_writer_begin(FlStateWriter *w);
+extern FlStateOutcome fl_state_write(FlStateWriter *w, const FlStateChange *c);
+extern void fl_state_writer_end(FlStateWriter *w);
+
+/* Does this transaction hold, or get at once, the lock of the key's home shard? */
+extern bool fl_state_lock_home(const FlStateChange *c);
+
+/* ---- shmem.c ---------------------------------------------------------------------- */
+
+typedef struct FlStateStats
+{
+	pg_atomic_uint64 applied;
+	pg_atomic_uint64 cleared;
+	pg_atomic_uint64 stale;
+	pg_atomic_uint64 deferred;
+	pg_atomic_uint64 retried;
+	pg_atomic_uint64 conflicts;
+} FlStateStats;
+
+extern FlStateStats *fl_state_stats(void);
+
+/* A record's value waits: from now on, and until it is written. */
+extern void fl_state_wait_add(Oid stream, int32 shard, int64 log_offset);
+extern void fl_state_wait_remove(Oid stream, int32 shard, int64 log_offset);
+
+/* The transactions that added these have ended: take away what is not in the list. */
+extern void fl_state_wait_keep_only(const FlStateChange *list, int n);
+extern int	fl_state_waiting(void);
+
+/* Append time of the oldest value that waits, PG_INT64_MAX: none. */
+extern void fl_state_set_oldest_waiting(TimestampTz ts);
+
+#endif							/* FL_STATE_INTERNAL_H */

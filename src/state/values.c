@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * values.c
+ *		What a record means for the state table of its mount.
+ *
+ * The one place that decides it, for the transaction of the append, for the folder
+ * of last values, for a rebuild and for verify: these must agree, whoever looks.
+ *
+ *		keep => 'retained'	a record published with retain sets the value, with an
+ *							empty payload it clears it
+ *		keep => 'last'		every record sets the value; retain with an empty
+ *							payload clears it
+ *		both				a tombstone (payload NULL) clears it
+ *
+ * The topic is header fl.topic where the record has it, else its key; a record
+ * whose topic belongs to another stream's mount means nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/builtins.h"
+
+#include "fleetlog/compat.h"
+#include "fleetlog/cursor.h"
+#include "fleetlog/murmur2.h"
+#include "fleetlog/topic.h"
+#include "fleetlog/utf8.h"
+#include "state_internal.h"
+
+int
+fl_state_pos_cmp(const FlStatePos *a, const FlStatePos *b)
+{
+	if (a->ts != b->ts)
+		return a->ts < b->ts ? -1 : 1;
+	if (a->shard != b->shard)
+		return a->shard < b->shard ? -1 : 1;
+	return a->log_offset < b->log_offset ? -1 : a->log_offset > b->log_offset;
+}
+
+static int
+key_cmp(const FlStateChange *a, const FlStateChange *b)
+{
+	Size		alen = VARSIZE_ANY_EXHDR(a->key);
+	Size		blen = VARSIZE_ANY_EXHDR(b->key);
+	int			c = memcmp(VARDATA_ANY(a->key), VARDATA_ANY(b->key), Min(alen, blen));
+
+	if (c != 0)
+		return c;
+	return alen < blen ? -1 : alen > blen;
+}
+
+int
+fl_state_change_cmp(const void *x, const void *y)
+{
+	const FlStateChange *a = x;
+	const FlStateChange *b = y;
+	int			c;
+
+	if (a->state != b->state)
+		return a->state < b->state ? -1 : 1;
+	if (a->stream != b->stream)
+		return a->stream < b->stream ? -1 : 1;
+	c = key_cmp(a, b);
+	return c != 0 ? c : fl_state_pos_cmp(&a->pos, &b->pos);
+}
+
+bool
+fl_state_same_key(const FlStateChange *a, const FlStateChange *b)
+{
+	return a->state == b->state && a->stream == b->stream && key_cmp(a, b) == 0;
+}
+
+bool
+fl_state_is_value(const FlMount *mount, bool retain)
+{
+	if (!OidIsValid(mount->state))
+		return false;
+	return retain || (mount->keep == FL_KEEP_LAST && mount->state_lag_us == 0);
+}
+
+bool
+fl_state_concerns(Oid stream)
+{
+	int			n;
+	const FlMount *mounts = fl_mount_list(&n);
+
+	for (int i = 0; i < n; i++)
+		if (mounts[i].stream == stream && OidIsValid(mounts[i].state))
+			return true;
+	return false;
+}
+
+/* ---- headers ------------------------------------------------------------------- */
+
+static bool
+find_reserved(const FlLogRecord *rec, const char *name, const uint8 **value, int32 *len)
+{
+	size_t		name_len = strlen(name);
+	FlReader	r;
+
+	fl_reader_init(&r, rec->headers, rec->headers != NULL ? rec->headers_len : 0);
+	for (int i = 0; i < rec->reserved && !r.failed; i++)
+	{
+		int32		n = fl_read_varint(&r);
+		const uint8 *h = fl_read_bytes(&r, n < 0 ? 0 : (size_t) n);
+		int32		v = fl_read_varint(&r);
+		const uint8 *data = fl_read_bytes(&r, v < 0 ? 0 : (size_t) v);
+
+		if (r.failed || n != (int32) name_len || memcmp(h, name, name_len) != 0)
+			continue;
+		*value = data;
+		*len = v;
+		return true;
+	}
+	return false;
+}
+
+bool
+fl_state_topic_of(const FlLogRecord *rec, const uint8 **topic, int32 *len)
+{
+	if (!find_reserved(rec, "fl.topic", topic, len))
+	{
+		*topic = rec->key;
+		*len = rec->key_len;
+	}
+	return *len > 0 && *len <= FL_STATE_KEY_MAX && fl_topic_name_valid(*topic, *len);
+}
+
+/* ---- the change ------------------------------------------------------------------ */
+
+static struct varlena *
+make_varlena(const void *data, int32 len)
+{
+	struct varlena *v;
+
+	if (len < 0)
+		return NULL;
+	v = palloc(VARHDRSZ + len);
+	SET_VARSIZE(v, VARHDRSZ + len);
+	if (len > 0)
+		memcpy(VARDATA(v), data, len);
+	return v;
+}
+
+/* The SQL type's form: reserved count, number of headers, headers. */
+static struct varlena *
+make_headers(const FlLogRecord *rec)
+{
+	FlBuf		buf;
+	struct varlena *v;
+
+	/* As in the stream itself: no headers are NULL. */
+	if (rec->headers_count == 0)
+		return NULL;
+	fl_buf_init(&buf, fl_server_allocator(), MaxAllocSize);
+	fl_write_u8(&buf, (uint8) rec->reserved);
+	fl_write_varint(&buf, rec->headers_count);
+	fl_write_bytes(&buf, rec->headers, rec->headers != NULL ? rec->headers_len : 0);
+	if (buf.failed)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	v = make_varlena(buf.data, (int32) buf.len);
+	fl_buf_free(&buf);
+	return v;
+}
+
+/* The shard that the mount gives the topic now; templates of such mounts read the topic only. */
+static int32
+home_shard(const FlMount *mount, const uint8 *topic, int32 len)
+{
+	const FlStreamInfo *info = fl_stream_lookup(mount->stream);
+	const FlTemplate *t = mount->shard_key_same ? &mount->record_key : &mount->shard_key;
+	char		room[FL_STATE_KEY_MAX * 2];
+	char	   *key = room;
+	size_t		need;
+	int32		shard;
+
+	if (info == NULL || info->shards <= 1)
+		return 0;
+	if (t->is_topic)
+		return fl_partition(topic, len, info->shards);
+	need = fl_template_expand(t, (const char *) topic, len, NULL, NULL, room, sizeof(room));
+	if (need > sizeof(room))
+	{
+		key = palloc(need);
+		need = fl_template_expand(t, (const char *) topic, len, NULL, NULL, key, need);
+	}
+	shard = fl_partition((const uint8 *) key, need, info->shards);
+	if (key != room)
+		pfree(key);
+	return shard;
+}
+
+bool
+fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged, FlStateChange *out)
+{
+	const uint8 *topic;
+	const uint8 *value;
+	int32		len;
+	int32		value_len;
+	const FlMount *mount;
+	bool		retain;
+
+	if (!fl_state_topic_of(rec, &topic, &len))
+		return false;
+	mount = fl_mount_match((const char *) topic, len);
+	if (mount == NULL || mount->stream != stream || !OidIsValid(mount->state))
+		return false;
+	if (mount->keep == FL_KEEP_LAST && mount->state_lag_us > 0 && !lagged)
+		return false;
+	retain = find_reserved(rec, "fl.retain", &value, &value_len);
+	if (mount->keep == FL_KEEP_RETAINED && !retain && rec->payload_len >= 0)
+		return false;
+
+	memset(out, 0, sizeof(*out));
+	out->state = mount->state;
+	out->stream = stream;
+	out->pos = (FlStatePos) {.ts = rec->ts,.shard = shard,.log_offset = rec->log_offset};
+	out->home = home_shard(mount, topic, len);
+	out->cleared = rec->payload_len < 0 || (retain && rec->payload_len == 0);
+	out->key = make_varlena(topic, len);
+	out->bytes = sizeof(FlStateChange) + len;
+	if (out->cleared)
+		return true;
+	out->tenant = make_varlena(rec->tenant, rec->tenant_len);
+	out->device = make_varlena(rec->device, rec->device_len);
+	out->headers = make_headers(rec);
+	out->payload = make_varlena(rec->payload, rec->payload_len);
+	out->bytes += (out->headers != NULL ? VARSIZE(out->headers) : 0) + rec->payload_len;
+	return true;
+}
