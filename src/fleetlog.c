@@ -24,6 +24,7 @@
 #include "fleetlog/mqtt.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
+#include "fleetlog/state.h"
 #include "fleetlog/stream_scan.h"
 
 PG_MODULE_MAGIC;
@@ -67,6 +68,7 @@ _PG_init(void)
 	shmem_startup_hook = startup_shmem;
 	fl_log_init();
 	fl_xact_init();
+	fl_state_init();
 	fl_catalog_init();
 	fl_refuse_init();
 	fl_stream_scan_init();

@@ -32,6 +32,7 @@
 #include "fleetlog/log.h"
 #include "fleetlog/log_tail.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
 
@@ -198,6 +199,17 @@ static Oid *stream_oids = NULL;
 static int	stream_count = 0;
 
 static void
+want_state_worker(void)
+{
+	int			n;
+	const FlMount *mounts = fl_mount_list(&n);
+
+	for (int i = 0; i < n; i++)
+		if (OidIsValid(mounts[i].state))
+			fl_state_want_worker();
+}
+
+static void
 load_streams(Oid unused)
 {
 	const Oid  *list;
@@ -207,6 +219,7 @@ load_streams(Oid unused)
 	if (extension_gone)
 		return;
 	fl_catalog_refresh();
+	want_state_worker();
 	list = fl_stream_list(&stream_count);
 	stream_oids = MemoryContextAlloc(turn_context, sizeof(Oid) * Max(stream_count, 1));
 	if (stream_count > 0)

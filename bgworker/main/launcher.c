@@ -45,6 +45,7 @@
 
 #include "fleetlog/launcher.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
 
@@ -60,6 +61,7 @@ typedef struct FlRole
 	int			index;
 	const char *function;
 	bool		with_doors;		/* only of use where something listens */
+	bool		with_state;		/* only of use where a mount has a state table */
 	BackgroundWorkerHandle *handle; /* of our last start, until it has ended */
 	bool		running;
 	int			backoff_ms;
@@ -120,6 +122,7 @@ add_role(FlWorkerKind kind, int index, const char *function, bool with_doors)
 	role->index = index;
 	role->function = function;
 	role->with_doors = with_doors;
+	role->with_state = kind == FL_WORKER_STATE;
 	role->backoff_ms = fl_worker_retry_ms;
 }
 
@@ -130,6 +133,7 @@ make_roles(void)
 	add_role(FL_WORKER_KEEPER, 0, "fl_main_keeper", false);
 	add_role(FL_WORKER_FLUSHER, 0, "fl_main_flusher", false);
 	add_role(FL_WORKER_CONFIRMER, 0, "fl_main_confirmer", false);
+	add_role(FL_WORKER_STATE, 0, "fl_main_state", false);
 	add_role(FL_WORKER_APPENDER, 0, "fl_main_appender", true);
 	add_role(FL_WORKER_AUTH, 0, "fl_main_auth", true);
 	for (int i = 0; i < fl_workers; i++)
@@ -166,7 +170,7 @@ slots_needed(bool doors)
 
 	for (int i = 0; i < nroles; i++)
 	{
-		if (doors || !roles[i].with_doors)
+		if ((doors || !roles[i].with_doors) && (fl_state_worker_wanted() || !roles[i].with_state))
 			n++;
 	}
 	return n;
@@ -391,7 +395,7 @@ supervise(bool active, bool ready, bool doors, TimestampTz now)
 	{
 		FlRole	   *role = &roles[i];
 		bool		wanted = active && (ready || role->kind == FL_WORKER_KEEPER) &&
-			(doors || !role->with_doors);
+			(doors || !role->with_doors) && (fl_state_worker_wanted() || !role->with_state);
 
 		observe(role, now);
 		if (!wanted && role->running)

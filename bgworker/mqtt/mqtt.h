@@ -16,6 +16,7 @@
  *	feed.c			the log up to the durable tail, matched once
  *	catchup.c		connections that read the log at their own pace
  *	registry.c		the shared registry: takeover, counters, revocation
+ *	retained.c		values in force, sent when a subscription is made
  *	will.c			will messages
  *	log.c			log lines that do not flood
  */
@@ -53,6 +54,7 @@
 #define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
 #define FL_MQTT_CATCHUP_QUEUE    64   /* messages a lagging connection keeps at hand */
 #define FL_MQTT_EVICTIONS        64   /* per call of the registry */
+#define FL_MQTT_RETAINED_ROWS    512  /* rows of state tables looked at in a turn */
 
 /* ---- settings (settings.c) ---- */
 
@@ -313,6 +315,7 @@ struct FlMqttDoor
 	dlist_head logins; /* those whose login could not be begun yet */
 	int login_count;
 	dlist_head lagging;
+	dlist_head retained; /* subscriptions that wait for values in force */
 
 	Size message_bytes; /* in shared messages */
 	FlMqttFeed *feeds;
@@ -455,6 +458,14 @@ extern void fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
+
+/* in retained.c */
+/* Is there a mount with a state table; is there one for this topic? */
+extern bool fl_mqtt_retain_available(void);
+extern bool fl_mqtt_can_retain(const char *topic, Size len);
+/* The filter, which is registered, is to be sent the values in force. */
+extern void fl_mqtt_want_retained(FlMqttFilter *filter);
+extern void fl_mqtt_retained_run(FlMqttDoor *door);
 
 /* in registry.c */
 extern void fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info);

@@ -11,6 +11,7 @@
 
 #include "mb/pg_wchar.h"
 
+#include "fleetlog/state.h"
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
@@ -166,6 +167,10 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	stream = fl_stream_lookup(mount->stream);
 	if (stream == NULL)
 		return FL_ERR_NO_STREAM;
+	if (publish->retain && version == FL_MQTT_5_0 && !OidIsValid(mount->state))
+		return FL_ERR_RETAIN;
+	if (publish->retain && OidIsValid(mount->state) && publish->topic.len > FL_STATE_KEY_MAX)
+		return FL_ERR_RECORD_TOO_LARGE;
 	if (mount->max_payload_bytes > 0 && publish->payload.len > (uint32) mount->max_payload_bytes)
 		return FL_ERR_QUOTA;
 
@@ -197,6 +202,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.reserved = door->headers.data[0];
 	rec.headers = door->headers.data + 1;
 	rec.headers_len = (int32) door->headers.len - 1;
+	rec.state = fl_state_is_value(mount, publish->retain);
 	rec.wait = publish->qos > 0 && conn_id != 0;
 	rec.conn_id = conn_id;
 	rec.cookie = publish->packet_id;
@@ -266,19 +272,13 @@ check_receive_maximum(FlMqttConn *conn)
 	return false;
 }
 
-/* What was announced as not available (MQTT-3.2.2-11, -14). */
+/* What was announced as not available (MQTT-3.2.2-11). */
 static bool
 check_offered(FlMqttConn *conn, FlMqttPublish *publish)
 {
 	if (publish->qos == 2)
 	{
 		fl_mqtt_disconnect(conn, FL_MQTT_RC_QOS_NOT_SUPPORTED, "QoS 2 is not available");
-		return false;
-	}
-	/* 3.x cannot be told; there the message is a message and nothing is retained. */
-	if (publish->retain && conn->version == FL_MQTT_5_0)
-	{
-		fl_mqtt_disconnect(conn, FL_MQTT_RC_RETAIN_NOT_SUPPORTED, "retained messages are not available");
 		return false;
 	}
 	return true;
@@ -323,7 +323,14 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	FL_COUNT(FL_C_PUBLISH_IN, 1);
 	conn->published++;
 	conn->stats_dirty = true;
-	if (err != FL_ERR_NONE)
+	/* 3.x cannot be told; there the message is a message and nothing is retained. */
+	if (err == FL_ERR_RETAIN)
+	{
+		log_refusal(conn, publish, err, why);
+		FL_COUNT(FL_C_PUBLISH_REFUSED, 1);
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_RETAIN_NOT_SUPPORTED, fl_error_info(err)->text);
+	}
+	else if (err != FL_ERR_NONE)
 	{
 		log_refusal(conn, publish, err, why);
 		refuse(conn, publish->qos, publish->packet_id, (FlMqttReason) fl_error_info(err)->mqtt_reason,

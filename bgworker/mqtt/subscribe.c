@@ -171,6 +171,7 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 	const char *why;
 	FlMqttReason reason = check_filter(conn, item->filter, &why);
 	FlMqttFilter *filter;
+	bool is_new;
 
 	if (reason != FL_MQTT_RC_SUCCESS)
 	{
@@ -183,12 +184,16 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 	}
 	/* The same filter again replaces the options (MQTT-3.8.4-3) and misses nothing. */
 	filter = find_filter(conn, item->filter);
-	if (filter == NULL)
+	is_new = filter == NULL;
+	if (is_new)
 		filter = add_filter(conn, item->filter);
 	filter->qos = Min(item->qos, 1);
 	filter->no_local = item->no_local;
 	filter->as_published = item->retain_as_published;
 	filter->id = id;
+	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never. */
+	if (item->retain_handling == 0 || (item->retain_handling == 1 && is_new))
+		fl_mqtt_want_retained(filter);
 	return filter->qos;
 }
 

@@ -38,7 +38,7 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 		*why = "will topic has too many levels";
 		return FL_MQTT_RC_TOPIC_NAME_INVALID;
 	}
-	/* In 3.x nobody can be told: QoS 2 becomes 1, retain is left out. */
+	/* In 3.x nobody can be told: QoS 2 becomes 1, retain has no effect where the mount keeps nothing. */
 	if (connect->version != FL_MQTT_5_0)
 		return FL_MQTT_RC_SUCCESS;
 	if (will->qos > 1)
@@ -46,7 +46,7 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 		*why = "will at QoS 2 is not available";
 		return FL_MQTT_RC_QOS_NOT_SUPPORTED;
 	}
-	if (will->retain)
+	if (will->retain && !fl_mqtt_can_retain((const char *) will->topic.data, will->topic.len))
 	{
 		*why = "retained will is not available";
 		return FL_MQTT_RC_RETAIN_NOT_SUPPORTED;
@@ -61,7 +61,7 @@ fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect)
 	FlMqttPublish publish;
 
 	publish.dup = false;
-	publish.retain = false;
+	publish.retain = connect->will.retain;
 	publish.qos = Min(connect->will.qos, 1);
 	publish.packet_id = 1; /* none is sent; the field must not be 0 */
 	publish.topic = connect->will.topic;

@@ -30,6 +30,7 @@
 	X(FL_ERR_NOT_AUTHORISED,	"42501", 0x87,  29, "not authorised") \
 	X(FL_ERR_MALFORMED,			"22P03", 0x99,   2, "malformed record batch") \
 	X(FL_ERR_UNSUPPORTED,		"0A000", 0x83,  76, "not supported") \
+	X(FL_ERR_RETAIN,			"0A000", 0x9A,  76, "retained messages need a mount with a state table") \
 	X(FL_ERR_DISK_RESERVE,		"53100", 0x97,  56, "the disk reserve is reached") \
 	X(FL_ERR_QUOTA,				"53400", 0x97,  89, "quota exceeded") \
 	X(FL_ERR_INTERNAL,			"XX000", 0x80,  -1, "internal error")

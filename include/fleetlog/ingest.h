@@ -56,6 +56,7 @@ typedef struct FlIngestRecord
 	int			reserved;		/* how many of the headers are ours */
 	const uint8 *headers;		/* Kafka array: varint count, then headers (headers.h) */
 	int32		headers_len;
+	bool		state;			/* its value goes into a state table (state.h) */
 	bool		wait;			/* somebody waits for the position (QoS 1, 2) */
 	uint64		conn_id;		/* handed back; 0 = nobody */
 	uint64		cookie;			/* handed back, e.g. packet identifier */

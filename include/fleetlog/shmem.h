@@ -154,6 +154,7 @@ typedef struct FlIngestEntry
 	/* body follows */
 } FlIngestEntry;
 
+#define FL_INGEST_STATE		0x00000001u /* has records whose values go into a state table */
 #define FL_INGEST_WRAP		0x80000000u /* filler up to the end of the ring */
 #define FL_NO_CREATED		PG_INT64_MIN
 
@@ -192,7 +193,8 @@ typedef enum FlWorkerKind
 	FL_WORKER_FLUSHER,
 	FL_WORKER_CONFIRMER,
 	FL_WORKER_KEEPER,
-	FL_WORKER_AUTH
+	FL_WORKER_AUTH,
+	FL_WORKER_STATE
 } FlWorkerKind;
 
 typedef enum FlCounter

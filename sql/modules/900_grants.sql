@@ -10,6 +10,7 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog.release_hold(bigint),
 	fleetlog._segment_width(interval, bigint, int, float8, float8, int, int, bigint, interval),
 	fleetlog._create_segment(regclass, int, bigint, bigint),
+	fleetlog.create_state(text),
 	fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int),
 	fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval),
 	fleetlog.unmount(text),
@@ -32,6 +33,7 @@ GRANT EXECUTE ON FUNCTION
 
 -- Which streams and mounts there are is no secret, as which tables there are is none in PostgreSQL.
 GRANT SELECT ON fleetlog.stream, fleetlog.stream_shard, fleetlog.mount TO PUBLIC;
+GRANT SELECT ON fleetlog.state_config TO PUBLIC;
 GRANT SELECT ON fleetlog.stream_hold, fleetlog.hold_range_config, fleetlog.detached_segment, fleetlog.tenant, fleetlog.device, fleetlog.device_credential, fleetlog.policy, fleetlog.audit,
 	fleetlog.shard_map_config, fleetlog.epoch_config TO fleetlog_admin;
 
@@ -40,3 +42,6 @@ GRANT EXECUTE ON FUNCTION fleetlog._oldest(regclass, int) TO fleetlog_admin, pg_
 REVOKE ALL ON FUNCTION fleetlog._stat_auth() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_auth() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_auth TO fleetlog_admin, pg_monitor;
+
+GRANT EXECUTE ON FUNCTION fleetlog._stat_state() TO fleetlog_admin, pg_monitor;
+GRANT SELECT ON fleetlog.stat_state TO fleetlog_admin, pg_monitor;

@@ -44,6 +44,7 @@
 #include "utils/syscache.h"
 
 #include "catalog_internal.h"
+#include "fleetlog/state.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/errors.h"
 
@@ -553,7 +554,7 @@ static void
 forget_stream(Oid relid)
 {
 	static const char *const tables[] = {
-		"hold_range_config", "hold_config", "mount_config", "consumer_position", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
+		"state_cleared", "state_pending", "state_flushed", "hold_range_config", "hold_config", "mount_config", "consumer_position", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
 	};
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 	Oid			types[1] = {REGCLASSOID};
@@ -564,6 +565,7 @@ forget_stream(Oid relid)
 	/* During DROP EXTENSION the tables themselves may be gone already. */
 	if (s == NULL || !OidIsValid(fl_config_relid(FL_TABLE_STREAM)))
 		return;
+	fl_state_forget_stream(relid);
 	for (int i = 0; i < n; i++)
 		if (mounts[i].stream == relid)
 			ereport(NOTICE,
@@ -597,6 +599,8 @@ refuse_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 		check_truncate(object_id);
 	else if (access == OAT_DROP && get_rel_relkind(object_id) == RELKIND_PARTITIONED_TABLE)
 		forget_stream(object_id);
+	else if (access == OAT_DROP && get_rel_relkind(object_id) == RELKIND_RELATION)
+		fl_state_forget_table(object_id);
 }
 
 /* ---- Installation -------------------------------------------------------------------------------------- */

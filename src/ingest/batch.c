@@ -31,6 +31,7 @@ reset_batch(FlIngestBatch *batch)
 {
 	batch->state = FL_BATCH_OPEN;
 	batch->finished = false;
+	batch->has_state = false;
 	batch->nrecords = 0;
 	batch->nwaiters = 0;
 	batch->min_created = FL_NO_CREATED;
@@ -97,6 +98,7 @@ add_waiter(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *rec)
 	w->conn_id = rec->conn_id;
 	w->cookie = rec->cookie;
 	w->index = batch->nrecords;
+	w->state = rec->state;
 }
 
 static void
@@ -124,6 +126,7 @@ fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *r
 		return res;
 	if (rec->wait)
 		add_waiter(ing, batch, rec);
+	batch->has_state |= rec->state;
 	note_created(batch, rec->created_ms);
 	batch->nrecords++;
 	return FL_OK;

@@ -36,6 +36,7 @@
 #include "fleetlog/murmur2.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "ingest_internal.h"
 
@@ -104,6 +105,7 @@ fl_ingest_create(int door, FlIngestDone done, void *arg)
 	ing->shards = make_table(mcxt, "fleetlog ingest shards", sizeof(FlIngestShardKey), sizeof(FlIngestShard));
 	ing->turns = make_table(mcxt, "fleetlog ingest turns", sizeof(Oid), sizeof(FlIngestTurn));
 	dlist_init(&ing->busy);
+	dlist_init(&ing->held_back);
 	ing->sent = MemoryContextAllocZero(mcxt, sizeof(FlIngestBatch *) * FL_RESULT_SLOTS);
 	/* Numbers of a predecessor in this slot must not be mistaken for ours. */
 	ing->next_seq = fl_my_slot != NULL ? (uint64) fl_my_slot->incarnation << 40 : 1;
@@ -289,6 +291,7 @@ fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEnt
 	entry->min_created = b->min_created;
 	entry->max_created = b->max_created;
 	entry->shards = b->shards;
+	entry->flags = b->has_state ? FL_INGEST_STATE : 0;
 }
 
 /* Somebody has the batch's bytes now; what is left to pay for are the waiters. */
@@ -459,6 +462,46 @@ durable_tail(const FlIngestShard *s, bool *gone)
 }
 
 /*
+ * The record is durable, but its value is not in the state table yet: a publisher
+ * who asked for retain is answered when it is, all others at once.
+ */
+static bool
+hold_back(FlIngest *ing, const FlIngestShard *s, const FlIngestBatch *b, const FlWaiter *w)
+{
+	FlHeldBack *h;
+
+	if (!w->state || b->err != FL_ERR_NONE ||
+		!fl_state_is_waiting(s->key.stream, s->key.shard, b->base_offset + w->index))
+		return false;
+	h = MemoryContextAlloc(ing->mcxt, sizeof(FlHeldBack));
+	h->key = s->key;
+	h->waiter = *w;
+	h->log_offset = b->base_offset + w->index;
+	dlist_push_tail(&ing->held_back, &h->node);
+	return true;
+}
+
+static int
+release_held_back(FlIngest *ing)
+{
+	dlist_mutable_iter iter;
+	int			calls = 0;
+
+	dlist_foreach_modify(iter, &ing->held_back)
+	{
+		FlHeldBack *h = dlist_container(FlHeldBack, node, iter.cur);
+
+		if (fl_state_is_waiting(h->key.stream, h->key.shard, h->log_offset))
+			continue;
+		dlist_delete(&h->node);
+		ing->done(ing->arg, h->waiter.conn_id, h->waiter.cookie, FL_ERR_NONE, h->key.stream, h->key.shard, h->log_offset);
+		pfree(h);
+		calls++;
+	}
+	return calls;
+}
+
+/*
  * The only place that tells anybody that a record is stored.  The batch has
  * been taken off its queue: `done` may add records.
  */
@@ -478,6 +521,8 @@ release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	{
 		FlWaiter   *w = &b->waiters[i];
 
+		if (hold_back(ing, s, b, w))
+			continue;
 		ing->done(ing->arg, w->conn_id, w->cookie, b->err, s->key.stream, s->key.shard,
 				  b->err == FL_ERR_NONE ? b->base_offset + w->index : -1);
 	}
@@ -557,6 +602,7 @@ fl_ingest_poll(FlIngest *ing)
 			s->busy = false;
 		}
 	}
+	calls += release_held_back(ing);
 	fl_ingest_note_owed(ing);
 	return calls;
 }

@@ -42,6 +42,7 @@ typedef struct FlWaiter
 	uint64		conn_id;
 	uint64		cookie;
 	int32		index;			/* of the record in its batch */
+	bool		state;			/* its value may have to wait for a lock */
 } FlWaiter;
 
 typedef struct FlIngestBatch
@@ -51,6 +52,7 @@ typedef struct FlIngestBatch
 	FlBatchBuilder builder;
 	FlBuf		body;			/* finished batch, until it is in the ring */
 	bool		finished;
+	bool		has_state;		/* a record of it goes into a state table */
 	int			codec;
 	int32		shards;
 	int32		nrecords;
@@ -91,6 +93,15 @@ typedef struct FlIngestTurn
 	int32		shard;
 } FlIngestTurn;
 
+/* A durable record whose value waits for a lock: its publisher is not answered yet. */
+typedef struct FlHeldBack
+{
+	dlist_node	node;
+	FlIngestShardKey key;
+	FlWaiter	waiter;
+	int64		log_offset;
+} FlHeldBack;
+
 struct FlIngest
 {
 	MemoryContext mcxt;
@@ -102,6 +113,7 @@ struct FlIngest
 	HTAB	   *shards;			/* FlIngestShard */
 	HTAB	   *turns;			/* FlIngestTurn */
 	dlist_head	busy;			/* FlIngestShard with batches */
+	dlist_head	held_back;		/* FlHeldBack */
 	FlIngestBatch **sent;		/* by seq modulo FL_RESULT_SLOTS, until answered */
 	uint64		next_seq;
 	uint64		appender_generation;

@@ -27,6 +27,7 @@
 
 #include "fleetlog/config.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/state.h"
 #include "sql_record.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_append);
@@ -245,7 +246,7 @@ fl_sql_append(PG_FUNCTION_ARGS)
 
 	fl_buf_init(&headers, fl_server_allocator(), MaxAllocSize);
 	fl_sql_headers(&headers, PG_ARGISNULL(ARG_HEADERS) ? NULL : PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(ARG_HEADERS)),
-				   tenant, device, NULL, 0, -1);
+				   tenant, device, NULL, 0, -1, false);
 	fl_sql_check_size(info, Max(key_len, 0) + (size_t) Max(payload_len, 0) + headers.len);
 
 	fl_batch_builder_init(&b, fl_server_allocator(), FL_MAX_RECORD_BATCH);
@@ -272,7 +273,10 @@ fl_sql_append(PG_FUNCTION_ARGS)
 	{
 		a.body = body.data;
 		a.body_len = (uint32) body.len;
+		a.ts = fl_clock_now();
 		offset = fl_log_append(shard, &a);
+		if (fl_state_concerns(stream))
+			fl_state_collect(shard, &a, offset);
 		if (producer.given)
 			producer_note(shard, &producer, offset);
 	}

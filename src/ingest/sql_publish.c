@@ -29,6 +29,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/topic.h"
 #include "fleetlog/utf8.h"
 #include "sql_record.h"
@@ -109,6 +110,7 @@ write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
 {
 	FlBuf		body;
 	FlAppend	a = {.min_created = FL_NO_CREATED,.max_created = FL_NO_CREATED};
+	int64		base;
 
 	fl_buf_init(&body, fl_server_allocator(), FL_MAX_RECORD_BATCH);
 	if (fl_batch_builder_finish(b, info->codec, fl_server_compressor(), &body) != FL_OK)
@@ -116,7 +118,10 @@ write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
 	a.body = body.data;
 	a.body_len = (uint32) body.len;
 	a.nrecords = (uint32) fl_batch_builder_count(b);
-	fl_log_append(shard, &a);
+	a.ts = fl_clock_now();
+	base = fl_log_append(shard, &a);
+	if (fl_state_concerns(info->relid))
+		fl_state_collect(shard, &a, base);
 	fl_buf_free(&body);
 	fl_batch_builder_reset(b);
 }
@@ -315,6 +320,21 @@ checked_mount(const char *topic, int len)
 	return mount;
 }
 
+static void
+check_retain(const FlMount *mount, const char *topic, int len)
+{
+	if (!OidIsValid(mount->state))
+		ereport(ERROR,
+				(errcode(fl_error_sqlstate(FL_ERR_RETAIN)),
+				 errmsg("topic \"%.*s\" cannot be retained, because mount \"%s\" has no state table", len, topic, mount->prefix),
+				 errhint("Give it one: SELECT fleetlog.alter_mount('%s', state => fleetlog.create_state('<name>'));", mount->prefix)));
+	if (len > FL_STATE_KEY_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("topic of %d bytes is too long to be retained", len),
+				 errdetail("A state table takes topics of at most %d bytes.", FL_STATE_KEY_MAX)));
+}
+
 Datum
 fl_sql_publish(PG_FUNCTION_ARGS)
 {
@@ -328,17 +348,14 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	uint8	   *shard_key;
 	int32		shard_key_len;
 	int			qos;
+	bool		retain;
 
 	fl_require_preload();
 	PreventCommandIfReadOnly("fleetlog.publish()");
 	PreventCommandIfParallelMode("fleetlog.publish()");
 	if (PG_ARGISNULL(0))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("topic must not be NULL")));
-	if (!PG_ARGISNULL(3) && PG_GETARG_BOOL(3))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("retained messages need a mount with a state table, which this release does not have"),
-				 errhint("Publish with retain => false.")));
+	retain = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
 	qos = PG_ARGISNULL(4) ? 1 : PG_GETARG_INT32(4);
 	if (qos < 0 || qos > 2)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("qos must be 0, 1 or 2")));
@@ -347,6 +364,8 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	t = VARDATA_ANY(topic);
 	t_len = VARSIZE_ANY_EXHDR(topic);
 	mount = checked_mount(t, t_len);
+	if (retain)
+		check_retain(mount, t, t_len);
 	info = fl_stream_lookup(mount->stream);
 	if (info == NULL)
 		ereport(ERROR,
@@ -368,7 +387,7 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	fl_buf_init(&headers, fl_server_allocator(), MaxAllocSize);
 	fl_sql_headers(&headers, PG_ARGISNULL(2) ? NULL : PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(2)),
 				   NULL, NULL,
-				   m.key_len == t_len && memcmp(m.key, t, t_len) == 0 ? NULL : t, t_len, qos);
+				   m.key_len == t_len && memcmp(m.key, t, t_len) == 0 ? NULL : t, t_len, qos, retain);
 	m.headers = headers.data;
 	m.headers_len = (int32) headers.len;
 	fl_sql_check_size(info, m.key_len + (size_t) Max(m.payload_len, 0) + headers.len);

@@ -130,7 +130,7 @@ add_ours(FlHeadersBuilder *b, const char *name, const char *value, int len)
 
 void
 fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant, const char *device,
-			   const char *topic, int topic_len, int qos)
+			   const char *topic, int topic_len, int qos, bool retain)
 {
 	FlHeadersBuilder b;
 	bool		ours[FL_HEADERS_MAX_COUNT];
@@ -149,6 +149,8 @@ fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant, const char
 
 		add_ours(&b, "fl.qos", &digit, 1);
 	}
+	if (retain)
+		add_ours(&b, "fl.retain", "1", 1);
 	if (given)
 	{
 		classify(given, ingest, ours);

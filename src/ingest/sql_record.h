@@ -24,10 +24,11 @@ extern bool fl_sql_is_ingest(void);
 /*
  * Headers of a record: the sender (NULL: none), what was given, and fl.role for
  * roles that are no importers.  Writes the FlHeaders form to `out`.
- * topic: header fl.topic when not NULL; qos: header fl.qos when not negative.
+ * topic: header fl.topic when not NULL; qos: header fl.qos when not negative;
+ * retain: header fl.retain.
  */
 extern void fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant, const char *device,
-						   const char *topic, int topic_len, int qos);
+						   const char *topic, int topic_len, int qos, bool retain);
 
 /* Milliseconds since 1970 of a timestamptz; raises 22008 before 1970 or infinite. */
 extern int64 fl_sql_created_ms(TimestampTz created);

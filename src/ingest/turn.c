@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "fleetlog/state.h"
 #include "fleetlog/turn.h"
 
 void
@@ -37,8 +38,15 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
 		.min_created = entry->min_created,
 		.max_created = entry->max_created
 	};
-	int64		base = fl_log_append(shard, &a);
+	bool		state = (entry->flags & FL_INGEST_STATE) != 0;
+	int64		base;
 
+	/* One time for all parts, should a segment end within the batch. */
+	if (state)
+		a.ts = fl_clock_now();
+	base = fl_log_append(shard, &a);
+	if (state)
+		fl_state_collect(shard, &a, base);
 	FL_COUNT(FL_C_BATCHES, 1);
 	FL_COUNT(FL_C_RECORDS, entry->nrecords);
 	return base;
@@ -47,4 +55,5 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
 void
 fl_turn_finish(void)
 {
+	fl_state_apply();
 }

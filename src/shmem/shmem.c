@@ -20,6 +20,7 @@
 #include "fleetlog/auth.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "shmem_internal.h"
 
 #define FL_N_LWLOCKS		5
@@ -77,6 +78,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_mount_stats_size());
 	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
+	size = add_size(size, fl_state_shmem_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
@@ -159,6 +161,7 @@ fl_shmem_startup(void)
 	fl_mount_stats_init();
 	fl_waiters_init();
 	fl_auth_shmem_init();
+	fl_state_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

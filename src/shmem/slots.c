@@ -29,10 +29,10 @@
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
 
-#define FL_FIRST_DOOR_SLOT	8
+#define FL_FIRST_DOOR_SLOT	12
 #define FL_STOP_POLL_MS		10
 
-StaticAssertDecl(FL_WORKER_AUTH < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
+StaticAssertDecl(FL_WORKER_STATE < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
 StaticAssertDecl(FL_FIRST_DOOR_SLOT + FL_MAX_FRONT_DOORS <= FL_MAX_WORKERS, "every door has a slot");
 
 FlWorkerSlot *fl_my_slot = NULL;
@@ -66,6 +66,8 @@ fl_worker_kind_name(FlWorkerKind kind)
 			return "keeper";
 		case FL_WORKER_AUTH:
 			return "auth";
+		case FL_WORKER_STATE:
+			return "state";
 	}
 	return "unknown";
 }

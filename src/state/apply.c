@@ -18,22 +18,14 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/config.h"
 #include "state_internal.h"
-
-#define RETRY_MAX	256			/* values looked at in one pass */
 
 Oid
 fl_state_headers_type(void)

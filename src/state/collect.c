@@ -24,6 +24,7 @@
 #include "fmgr.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "fleetlog/config.h"
 #include "fleetlog/guest.h"

@@ -13,9 +13,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -33,56 +33,45 @@
 
 /* ---- reading ------------------------------------------------------------------------ */
 
-static Datum
-column(HeapTuple tuple, TupleDesc desc, int n, bool *isnull)
+typedef struct Pending
 {
-	return SPI_getbinval(tuple, desc, n, isnull);
-}
+	MemoryContext mcxt;
+	FlStateChange *changes;		/* room for RETRY_MAX */
+	int			n;
+} Pending;
 
 static struct varlena *
 varlena_column(HeapTuple tuple, TupleDesc desc, int n)
 {
 	bool		isnull;
-	Datum		d = column(tuple, desc, n, &isnull);
+	Datum		d = heap_getattr(tuple, n, desc, &isnull);
 
 	return isnull ? NULL : PG_DETOAST_DATUM_COPY(d);
 }
 
 static void
-read_change(HeapTuple tuple, TupleDesc desc, FlStateChange *c)
+read_row(void *arg, HeapTuple tuple, TupleDesc desc)
 {
+	Pending    *p = arg;
+	FlStateChange *c = &p->changes[p->n++];
+	MemoryContext old = MemoryContextSwitchTo(p->mcxt);
 	bool		isnull;
 
 	memset(c, 0, sizeof(*c));
-	c->pending_id = DatumGetInt64(column(tuple, desc, 1, &isnull));
-	c->state = DatumGetObjectId(column(tuple, desc, 2, &isnull));
-	c->stream = DatumGetObjectId(column(tuple, desc, 3, &isnull));
+	c->pending_id = DatumGetInt64(heap_getattr(tuple, 1, desc, &isnull));
+	c->state = DatumGetObjectId(heap_getattr(tuple, 2, desc, &isnull));
+	c->stream = DatumGetObjectId(heap_getattr(tuple, 3, desc, &isnull));
 	c->key = varlena_column(tuple, desc, 4);
-	c->pos.shard = DatumGetInt32(column(tuple, desc, 5, &isnull));
-	c->pos.log_offset = DatumGetInt64(column(tuple, desc, 6, &isnull));
-	c->pos.ts = DatumGetTimestampTz(column(tuple, desc, 7, &isnull));
-	c->home = DatumGetInt32(column(tuple, desc, 8, &isnull));
-	c->cleared = DatumGetBool(column(tuple, desc, 9, &isnull));
+	c->pos.shard = DatumGetInt32(heap_getattr(tuple, 5, desc, &isnull));
+	c->pos.log_offset = DatumGetInt64(heap_getattr(tuple, 6, desc, &isnull));
+	c->pos.ts = DatumGetTimestampTz(heap_getattr(tuple, 7, desc, &isnull));
+	c->home = DatumGetInt32(heap_getattr(tuple, 8, desc, &isnull));
+	c->cleared = DatumGetBool(heap_getattr(tuple, 9, desc, &isnull));
 	c->tenant = varlena_column(tuple, desc, 10);
 	c->device = varlena_column(tuple, desc, 11);
 	c->headers = varlena_column(tuple, desc, 12);
 	c->payload = varlena_column(tuple, desc, 13);
-}
-
-typedef struct Pending
-{
-	FlStateChange *changes;
-	int			n;
-} Pending;
-
-static void
-read_rows(SPITupleTable *table, uint64 n, void *arg)
-{
-	Pending    *p = arg;
-
-	p->changes = palloc(sizeof(FlStateChange) * Max(n, 1));
-	for (uint64 i = 0; i < n; i++)
-		read_change(table->vals[i], table->tupdesc, &p->changes[p->n++]);
+	MemoryContextSwitchTo(old);
 }
 
 /* ---- writing --------------------------------------------------------------------------- */
@@ -175,15 +164,16 @@ fl_state_retry(void)
 {
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog state retry", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(mcxt);
-	Pending		p = {0};
+	Pending		p = {.mcxt = mcxt};
 	bool	   *done;
 	int			waiting;
 
+	p.changes = palloc(sizeof(FlStateChange) * RETRY_MAX);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(mcxt);
 	fl_config_query("SELECT id, state, stream, key, shard, log_offset, ts, home, cleared, tenant, device, headers, payload"
-					" FROM fleetlog.state_pending ORDER BY id LIMIT " CppAsString2(RETRY_MAX), read_rows, &p);
+					" FROM fleetlog.state_pending ORDER BY id LIMIT " CppAsString2(RETRY_MAX), 0, NULL, NULL, read_row, &p);
 	done = palloc0(Max(p.n, 1));
 	waiting = write_pending(&p, done);
 	delete_rows(&p, done);

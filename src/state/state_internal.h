@@ -123,6 +123,9 @@ extern void fl_state_writer_end(FlStateWriter *w);
 /* Does this transaction hold, or get at once, the lock of the key's home shard? */
 extern bool fl_state_lock_home(const FlStateChange *c);
 
+/* Oid of type fleetlog.headers. */
+extern Oid	fl_state_headers_type(void);
+
 /* ---- shmem.c ---------------------------------------------------------------------- */
 
 typedef struct FlStateStats
@@ -147,5 +150,6 @@ extern int	fl_state_waiting(void);
 
 /* Append time of the oldest value that waits, PG_INT64_MAX: none. */
 extern void fl_state_set_oldest_waiting(TimestampTz ts);
+extern TimestampTz fl_state_oldest_waiting(void);
 
 #endif							/* FL_STATE_INTERNAL_H */

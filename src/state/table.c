@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
@@ -108,7 +109,8 @@ fl_state_table_open(Oid relid, int nkeys)
 	t->index = open_key_index(rel);
 	t->estate = CreateExecutorState();
 	t->rri = makeNode(ResultRelInfo);
-	InitResultRelInfo(t->rri, rel, 1, NULL, 0);
+	/* No range table: nobody asks which columns a query changes. */
+	InitResultRelInfo(t->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(t->rri, false);
 	t->found = table_slot_create(rel, NULL);
 	t->fresh = table_slot_create(rel, NULL);

@@ -21,6 +21,7 @@
 
 #include "access/xact.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "fleetlog/compat.h"
 #include "fleetlog/cursor.h"
