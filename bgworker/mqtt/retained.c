@@ -30,7 +30,8 @@ typedef struct RetainedScan
 	TimestampTz since; /* append clock when the subscription was made */
 	bool started;
 	int feed_count;
-	int64 *positions; /* by feed: durable then; from the start on where the feed was */
+	int64 *durable;   /* by feed: the durable tail when the subscription was made */
+	int64 *positions; /* by feed: where it was when the read began */
 	Oid state;        /* table and stream being read, or read last */
 	Oid stream;
 	uint8 *after; /* the last key of that; NULL: from the beginning */
@@ -97,7 +98,9 @@ free_scan(RetainedScan *scan)
 	dlist_delete(&scan->node);
 	if (scan->after != NULL)
 		pfree(scan->after);
-	pfree(scan->positions);
+	pfree(scan->durable);
+	if (scan->positions != NULL)
+		pfree(scan->positions);
 	pfree(scan);
 }
 
@@ -128,9 +131,9 @@ fl_mqtt_want_retained(FlMqttFilter *filter)
 	scan->conn_id = filter->conn->id;
 	scan->since = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
 	scan->feed_count = door->feed_count;
-	scan->positions = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(door->feed_count, 1));
+	scan->durable = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(door->feed_count, 1));
 	for (int i = 0; i < door->feed_count; i++)
-		scan->positions[i] = durable_tail(&door->feeds[i]);
+		scan->durable[i] = durable_tail(&door->feeds[i]);
 	scan->len = filter->len;
 	memcpy(scan->filter, filter->text, filter->len);
 	scan->prefix_len = literal_prefix(scan->filter, scan->len);
@@ -159,12 +162,12 @@ start_scan(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedSca
 	{
 		FlMqttFeed *feed = &door->feeds[i];
 
-		if (feed->wanted && !feed->gone && feed->pos.offset < scan->positions[i])
+		if (feed->wanted && !feed->gone && feed->pos.offset < scan->durable[i])
 			return false;
 	}
-	scan->positions = repalloc(scan->positions, sizeof(int64) * (Size) Max(door->feed_count, 1));
-	scan->feed_count = door->feed_count;
-	for (int i = 0; i < door->feed_count; i++)
+	/* Feeds that came since then bring all of theirs. */
+	scan->positions = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(scan->feed_count, 1));
+	for (int i = 0; i < scan->feed_count; i++)
 		scan->positions[i] = position_of(door, conn, i);
 	/* From here on what the feed brings is for this filter, however old it is. */
 	filter->since = 0;
@@ -176,11 +179,15 @@ start_scan(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedSca
 static bool
 comes_live(FlMqttDoor *door, const RetainedScan *scan, const FlStateRow *row)
 {
-	if (row->rec.ts >= scan->since)
-		return true;
-	for (int i = 0; i < door->feed_count; i++)
-		if (door->feeds[i].stream == scan->stream && door->feeds[i].shard == row->shard)
-			return i >= scan->feed_count || row->rec.log_offset >= scan->positions[i];
+	for (int i = 0; i < scan->feed_count; i++)
+	{
+		if (door->feeds[i].stream != scan->stream || door->feeds[i].shard != row->shard)
+			continue;
+		if (row->rec.log_offset >= scan->positions[i])
+			return true;
+		/* Between subscription and read the feed brought what was appended after the subscription. */
+		return row->rec.log_offset >= scan->durable[i] && row->rec.ts >= scan->since;
+	}
 	return true;
 }
 

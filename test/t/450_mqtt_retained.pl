@@ -6,7 +6,7 @@ use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('retained', conf => "fleetlog.allow_anonymous = on\n");
+my $s = FleetlogTest->new('retained', conf => "fleetlog.allow_anonymous = on\nfleetlog.workers = 1\n");
 $s->sql(<<SQL);
 SELECT fleetlog.create_stream('telemetry', shards => 3), fleetlog.create_stream('plain');
 SELECT fleetlog.create_state('now');
@@ -24,20 +24,24 @@ sub client
     return $c;
 }
 
-# What a client gets up to a last message that everybody gets: topic=payload/retain, sorted.
+# What a client gets up to a last message that everybody gets: topic=payload/retain, sorted.  Values in force are read in
+# turns of the door behind the one with the SUBSCRIBE, of which the acknowledged messages make some.
 my $round = 0;
+my $ender;
 sub got
 {
     my ($c) = @_;
     my $end = 'end-' . ++$round;
     my @got;
-    $c->publish("the/end/$end", $end, qos => 0) or 1;
+    $ender = client() if !$ender || $ender->{closed};
+    $ender->publish_acked('the/turns', $_) for 1 .. 3;
+    $ender->publish_acked("the/end/$end", $end);
     while (1)
     {
         my ($m) = $c->messages(1, 30);
         die 'the end did not come' unless $m;
         last if $m->{payload} eq $end;
-        push @got, "$m->{topic}=$m->{payload}/$m->{retain}";
+        push @got, $m->{topic} eq 'the/turns' ? () : "$m->{topic}=$m->{payload}/$m->{retain}";
     }
     return join ' ', sort @got;
 }
@@ -98,6 +102,7 @@ my $old = client(version => 4);
 $old->publish_acked('a/old', 'v4', retain => 1);
 $s->node->restart;
 $s->wait_for_mqtt;
+undef $ender;
 $old = client(version => 4);
 $old->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
 is(got($old), 'a/b/c=two/1 a/old=v4/1', 'O40: all are there after a restart, and for MQTT 3.1.1');
@@ -141,14 +146,14 @@ is(value('will/x'), 'dead', 'O35: a retained will is retained');
 my $plain = client();
 $plain->publish('plain/x', 'x', qos => 1, retain => 1);
 is($plain->ending, '0x9A', 'retain where the mount keeps nothing: 0x9A');
-is(client(version => 4)->publish_acked('plain/x', 'x', retain => 1), undef, '3.1.1 cannot be told');
+is(client(version => 4)->publish_acked('plain/x', 'x', retain => 1), 0, '3.1.1 cannot be told: a message like any other');
 
 # Many values, more than one turn takes, and more than the window of a QoS 1 subscriber.
-$s->sql("SELECT count(fleetlog.publish('many/' || lpad(i::text, 5, '0'), convert_to(i::text, 'UTF8'), retain => true)) FROM generate_series(1, 3000) i");
+$s->sql("SELECT count(fleetlog.publish('many/' || lpad(i::text, 5, '0'), convert_to(i::text, 'UTF8'), retain => true)) FROM generate_series(1, 1200) i");
 my $many = client(properties => [ [ 33, 10 ] ]);
 $many->subscribe([ [ 'many/#', 1 ] ]);
-my @all = $many->messages(3000, 60);
-is(scalar @all, 3000, '3,000 retained values arrive through a window of 10');
+my @all = $many->messages(1200, 120);
+is(scalar @all, 1200, '1,200 retained values arrive through a window of 10');
 is(scalar(grep { !$_->{retain} } @all), 0, 'all with retain 1');
 is(join(',', map { $_->{topic} } @all), join(',', sort map { $_->{topic} } @all), 'in the order of their topics');
 
@@ -167,8 +172,8 @@ for my $i (1 .. 40)
         my ($got) = $sub->messages(1, 20);
         unless ($got) { $missed++; last; }
         $last = $got->{payload};
-        $missed++ if $seen{$last}++;
-        $missed++ if $last !~ /^$i-/ && %seen;
+        # The round before may be in force still, but comes first, and only once, as everything does.
+        $missed++ if $seen{$last}++ || ($last !~ /^$i-/ && keys %seen > 1);
     }
     $writer->expect('PUBACK') for 1 .. 6;
     $sub->disconnect;
@@ -178,7 +183,7 @@ is($missed, 0, 'M5: 40 subscribers beside a writer each saw the last value, none
 # A locked row: its retained publisher waits for the PUBACK, everybody else goes on, nothing is lost (issue 4).
 $p->publish_acked("lock/$_", 'first', retain => 1) for 1 .. 5;
 my $holder = $s->session;
-$holder->sql("BEGIN; SELECT 1 FROM now WHERE key = 'lock/1' FOR UPDATE");
+$holder->query("BEGIN; SELECT 1 FROM now WHERE key = 'lock/1' FOR UPDATE");
 my $victim = client();
 my $pid = $victim->publish('lock/1', 'second', qos => 1, retain => 1);
 $s->wait_for('SELECT waiting = 1 FROM fleetlog.stat_state');
@@ -187,13 +192,13 @@ is($p->publish_acked("lock/$_", 'second', retain => 1), 0, "another topic is not
 is($p->publish_acked('lock/1', 'passing'), 0, 'nor is a message without retain to the same topic');
 is($victim->publish_acked('lock/2', 'third', retain => 1), 0, 'nor the same client with another topic');
 is(value('lock/1'), 'first', 'the locked row is as it was');
-$holder->sql('COMMIT');
+$holder->query('COMMIT');
 is($victim->expect('PUBACK')->{pid}, $pid, 'the PUBACK comes when the lock is gone');
 is(value('lock/1'), 'second', 'and the value is there then');
 is($s->sql('SELECT waiting, deferred > 0, retried > 0 FROM fleetlog.stat_state'), '0|t|t', 'the view has counted it');
 
 # While a value waits, the server is killed: it is there afterwards.
-$holder->sql("BEGIN; SELECT 1 FROM now WHERE key = 'lock/3' FOR UPDATE");
+$holder->query("BEGIN; SELECT 1 FROM now WHERE key = 'lock/3' FOR UPDATE");
 $victim->publish('lock/3', 'survives', qos => 1, retain => 1);
 $s->wait_for('SELECT waiting = 1 FROM fleetlog.stat_state');
 # Somebody else's acknowledgement says that the record is flushed, which alone is what may be expected.
