@@ -233,12 +233,13 @@ next_place(RetainedScan *scan)
 	return true;
 }
 
-static bool
-is_of_place(const RetainedScan *scan, const FlStateRow *row)
+/* The row's mount; NULL when its topic is not, or no longer, kept there. */
+static const FlMount *
+mount_of(const RetainedScan *scan, const FlStateRow *row)
 {
 	const FlMount *mount = fl_mount_match(row->key, (size_t) row->key_len);
 
-	return mount != NULL && mount->state == scan->state && mount->stream == scan->stream;
+	return mount != NULL && mount->state == scan->state && mount->stream == scan->stream ? mount : NULL;
 }
 
 /* False: the connection takes no more now. */
@@ -247,12 +248,13 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 {
 	FlMqttMessage *message = &door->message;
 	FlMqttBytes topic = {(const uint8 *) row->key, (uint32) row->key_len};
+	const FlMount *mount = mount_of(scan, row);
 	uint8 qos;
 
-	if (!fl_topic_matches(topic.data, topic.len, filter->text, filter->len) || !is_of_place(scan, row) ||
+	if (mount == NULL || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len) ||
 		comes_live(door, scan, row) || row->rec.payload_len < 0)
 		return true;
-	fl_mqtt_record_message(door, &row->rec, topic, message);
+	fl_mqtt_record_message(door, &row->rec, topic, mount, message);
 	if (filter->no_local && fl_mqtt_is_own(conn, message))
 		return true;
 	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)
