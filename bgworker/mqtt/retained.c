@@ -348,6 +348,7 @@ fl_mqtt_retained_run(FlMqttDoor *door)
 
 	if (dlist_is_empty(&door->retained))
 		return;
+	fl_mqtt_begin_transaction(door);
 	PushActiveSnapshot(GetLatestSnapshot());
 	last = dlist_tail_node(&door->retained);
 	/* Each is served once and goes to the end, so that all have their turn. */
