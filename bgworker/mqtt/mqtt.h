@@ -464,7 +464,7 @@ extern void fl_mqtt_catchup_run(FlMqttDoor *door);
 extern bool fl_mqtt_retain_available(void);
 extern bool fl_mqtt_can_retain(const char *topic, Size len);
 /* The filter, which is registered, is to be sent the values in force. */
-extern void fl_mqtt_want_retained(FlMqttFilter *filter);
+extern void fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since);
 extern void fl_mqtt_retained_run(FlMqttDoor *door);
 
 /* in registry.c */

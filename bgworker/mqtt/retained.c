@@ -27,7 +27,7 @@ typedef struct RetainedScan
 {
 	dlist_node node; /* in door->retained */
 	uint64 conn_id;
-	TimestampTz since; /* append clock when the subscription was made */
+	TimestampTz since; /* a tick of the append clock, when the subscription was made */
 	bool started;
 	int feed_count;
 	int64 *durable;   /* by feed: the durable tail when the subscription was made */
@@ -112,7 +112,7 @@ is_same(const RetainedScan *scan, const FlMqttFilter *filter)
 }
 
 void
-fl_mqtt_want_retained(FlMqttFilter *filter)
+fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since)
 {
 	FlMqttDoor *door = filter->conn->door;
 	RetainedScan *scan;
@@ -129,7 +129,7 @@ fl_mqtt_want_retained(FlMqttFilter *filter)
 	}
 	scan = MemoryContextAllocZero(door->context, offsetof(RetainedScan, filter) + filter->len);
 	scan->conn_id = filter->conn->id;
-	scan->since = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
+	scan->since = since;
 	scan->feed_count = door->feed_count;
 	scan->durable = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(door->feed_count, 1));
 	for (int i = 0; i < door->feed_count; i++)

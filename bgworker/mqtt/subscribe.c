@@ -110,7 +110,7 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 	filter->len = (uint16) text.len;
 	memcpy(filter->text, text.data, text.len);
 	filter->wildcard = fl_topic_filter_has_wildcard(text.data, text.len);
-	filter->since = (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock);
+	filter->since = fl_clock_tick();
 	if (!fl_trie_insert(conn->door->trie, filter->text, filter->len, filter))
 		elog(ERROR, "fleetlog: out of memory in the subscription index");
 	dlist_push_tail(&sub->filters, &filter->node);
@@ -193,7 +193,7 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 	filter->id = id;
 	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never. */
 	if (item->retain_handling == 0 || (item->retain_handling == 1 && is_new))
-		fl_mqtt_want_retained(filter);
+		fl_mqtt_want_retained(filter, is_new ? filter->since : fl_clock_tick());
 	return filter->qos;
 }
 

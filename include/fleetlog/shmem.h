@@ -317,6 +317,9 @@ extern uint8 *fl_door_ring(int door);
  */
 extern TimestampTz fl_clock_now(void);
 extern void fl_clock_raise(TimestampTz seen);
+
+/* A time that divides: given out after all others, and before all that come. */
+extern TimestampTz fl_clock_tick(void);
 extern TimestampTz fl_wall_now(void);	/* GetCurrentTimestamp + test offset */
 
 /*

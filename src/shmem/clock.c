@@ -38,6 +38,21 @@ fl_clock_now(void)
 	}
 }
 
+TimestampTz
+fl_clock_tick(void)
+{
+	TimestampTz now = fl_wall_now();
+	uint64		last = pg_atomic_read_u64(&fl_shared->append_clock);
+
+	for (;;)
+	{
+		TimestampTz next = Max(now, (TimestampTz) last + 1);
+
+		if (pg_atomic_compare_exchange_u64(&fl_shared->append_clock, &last, (uint64) next))
+			return next;
+	}
+}
+
 /*
  * A tail that lies far ahead of the wall clock was imported, or written under a
  * clock that was wrong.  Its own shard follows it, since times never step back
