@@ -38,7 +38,6 @@ typedef RelFileLocator FlRelFile;
 #define FL_FILE_DB(f)				((f).dbOid)
 #define FL_FILE_REL(f)				((f).relNumber)
 #define FL_FILE_EQUALS(a, b)		RelFileLocatorEquals(a, b)
-#define FL_BUFFER_TAG_PARAMS
 #else
 #include "storage/relfilenode.h"
 typedef RelFileNode FlRelFile;
