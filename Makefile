@@ -45,7 +45,11 @@ TAP_TESTS = 1
 PROVE_TESTS = test/t/*.pl
 PROVE_FLAGS = -I $(CURDIR)/test/t
 
-EXTRA_CLEAN = $(DEPS) $(SQL_INSTALL) $(SQL_INSTALL).tmp
+# The watcher of state tables, a program of its own over libpq.
+WATCH = bin/fleetlog-watch
+WATCH_OBJS = $(patsubst %.c,%.o,$(sort $(wildcard bin/*.c)))
+
+EXTRA_CLEAN = $(WATCH) $(WATCH_OBJS) $(WATCH_OBJS:.o=.d) $(DEPS) $(SQL_INSTALL) $(SQL_INSTALL).tmp
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -56,7 +60,24 @@ ifneq ($(filter openssl,$(with_ssl)),)
 SHLIB_LINK += -lcrypto
 endif
 
--include $(DEPS)
+-include $(DEPS) $(WATCH_OBJS:.o=.d)
+
+all: $(WATCH)
+
+$(WATCH_OBJS): %.o: %.c Makefile
+	$(CC) $(CFLAGS) -I$(shell $(PG_CONFIG) --includedir) -c -o $@ $<
+
+$(WATCH): $(WATCH_OBJS)
+	$(CC) $(CFLAGS) $(WATCH_OBJS) $(LDFLAGS) -L$(shell $(PG_CONFIG) --libdir) -lpq -o $@
+
+install: install-watch
+install-watch: $(WATCH)
+	$(MKDIR_P) '$(DESTDIR)$(bindir)'
+	$(INSTALL_PROGRAM) $(WATCH) '$(DESTDIR)$(bindir)/fleetlog-watch'
+
+uninstall: uninstall-watch
+uninstall-watch:
+	rm -f '$(DESTDIR)$(bindir)/fleetlog-watch'
 
 # Every object depends on the flags that made it, which live here.
 $(OBJS): Makefile
@@ -105,4 +126,5 @@ SECONDS = 10
 fuzz:
 	$(MAKE) -C test/fuzz run SECONDS=$(SECONDS)
 
-.PHONY: headercheck exportcheck unit fuzz
+
+.PHONY: install-watch uninstall-watch headercheck exportcheck unit fuzz

@@ -114,6 +114,9 @@ typedef RelFileNode FlRelFile;
 #define FL_CHANGE_FILE(change)			((change)->data.tp.relnode)
 #endif
 
+/* When a decoded transaction was committed: a field of its own until 14, part of a union since. */
+#define FL_TXN_COMMIT_TIME(txn)			((txn)->xact_time.commit_time)
+
 /* Set-returning functions that fill a tuplestore: another name since 16 (and 15.3). */
 #if PG_VERSION_NUM >= 150002
 #define FL_INIT_MATERIALIZED_SRF(fcinfo) InitMaterializedSRF((fcinfo), 0)

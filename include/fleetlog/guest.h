@@ -44,6 +44,9 @@ extern bool fl_flush_is_idle(void);
  */
 extern bool fl_confirm_pass(XLogRecPtr confirmed);
 
+/* Ask that WAL up to here be confirmed, though no stream has a commit there. */
+extern void fl_confirm_want(XLogRecPtr lsn);
+
 /* ---- Disk reserve (O4) -------------------------------------------------------- */
 
 /* Set by the keeper; while it is true nothing new is taken (FL_ERR_DISK_RESERVE). */

@@ -98,4 +98,9 @@ extern int	fl_tail_check_stream(Oid stream);
 /* When a wait of this interval, from now on, ends.  Raises 22023 for a negative one. */
 extern TimestampTz fl_wait_until(const Interval *wait);
 
+struct LogicalDecodingContext;
+
+/* Does this decoding want rows of streams?  Not when our output plugin watches a state table. */
+extern bool fl_watch_wants_streams(struct LogicalDecodingContext *ctx);
+
 #endif							/* FLEETLOG_WATCH_H */

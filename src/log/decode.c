@@ -27,6 +27,7 @@
 
 #include "fleetlog/cursor.h"
 #include "fleetlog/log_pack.h"
+#include "fleetlog/watch.h"
 #include "log_private.h"
 
 /* ---- parts of a large batch --------------------------------------------------- */
@@ -339,7 +340,7 @@ fl_wal_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf)
 		return;
 	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_FULL_SNAPSHOT ||
 		!SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) ||
-		ctx->fast_forward)
+		ctx->fast_forward || !fl_watch_wants_streams(ctx))
 		return;
 	XLogRecGetBlockTag(r, 0, &sink.file, NULL, NULL);
 	if (FL_FILE_DB(sink.file) != ctx->slot->data.database ||

@@ -406,3 +406,10 @@ fl_confirm_pass(XLogRecPtr confirmed)
 		fl_wake_doors();
 	return left;
 }
+
+void
+fl_confirm_want(XLogRecPtr lsn)
+{
+	fl_atomic_raise(&fl_shared->confirm_wanted, lsn);
+	fl_worker_wake(FL_WORKER_CONFIRMER, 0);
+}

@@ -46,6 +46,10 @@ fleetlog.workers = 2
 fleetlog.mqtt_listen = '127.0.0.1:$self->{mqtt}'
 include_if_exists 'test.conf'
 CONF
+    # Newer minor releases let replication users name only the output plugins of this list.
+    my $bin = $node->config_data('--bindir');
+    $node->append_conf('postgresql.conf', "output_plugin_libraries = 'pgoutput, test_decoding, fleetlog'")
+      if `"$bin/postgres" --describe-config` =~ /^output_plugin_libraries\b/m;
     $node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
     return $self if $opt{no_start};
     $self->start_and_install(%opt);

@@ -1,0 +1,398 @@
+/*-------------------------------------------------------------------------
+ *
+ * plugin.c
+ *		Output plugin `fleetlog`: changes of a state table by logical decoding
+ *		(REQUIREMENTS W1), for pg_recvlogical, fleetlog-watch and any other
+ *		replication client.
+ *
+ * Options
+ *		state		the state table (needed to stream, not to make a slot)
+ *		keys		keys separated by commas, or a JSON array of them
+ *		prefix		keys that begin with this; together with keys: either
+ *		format		json (default) or binary
+ *
+ * An INSERT or UPDATE of a row is a `set`, a DELETE a `clear`; TRUNCATE is an
+ * empty snapshot, which says that every key is gone.  A position is the end of
+ * the transaction's commit record and the number of the event in it, counted
+ * over the events that this watch was sent.  Nothing is sent for a transaction
+ * without events.
+ *
+ * Durability: a walsender decodes flushed WAL only.  A change that comes from a
+ * quorum stream waits here until the standbys have confirmed it (L5).
+ *
+ * What keeps idle watches from holding back WAL: the position that a slot may
+ * restart from moves when a list of running transactions is met in WAL.  The
+ * server writes one every 15 s; on a busy server that is a lot of WAL, so we
+ * write one after each FL_RUNNING_XACTS_BYTES.
+ *
+ * Runs under a historic snapshot: no table of ours may be read in the callbacks,
+ * and the catalog cache must not be refreshed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "miscadmin.h"
+#include "replication/logical.h"
+#include "replication/output_plugin.h"
+#include "storage/standby.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/varlena.h"
+#include "utils/timestamp.h"
+
+#include "event.h"
+#include "fleetlog/catalog.h"
+#include "fleetlog/compat.h"
+#include "fleetlog/guest.h"
+#include "fleetlog/shmem.h"
+#include "fleetlog/watch.h"
+
+#define FL_RUNNING_XACTS_BYTES	(16 * 1024 * 1024)
+
+/* Confirmation of a record wakes us; that of a clear's commit may not, and the client wants answers. */
+#define FL_CONFIRM_LOOK_MS		1000
+
+typedef struct FlPlugin
+{
+	MemoryContext mcxt;			/* reset after each change */
+	Oid			state;			/* InvalidOid: nothing was chosen (slot creation) */
+	bool		binary;
+	List	   *keys;			/* of text *, NIL: none */
+	char	   *prefix;			/* NULL: none */
+	size_t		prefix_len;
+	uint32		number;			/* events sent of this transaction */
+	XLogRecPtr	running_at;		/* insert position at our last list of running transactions */
+} FlPlugin;
+
+extern void _PG_output_plugin_init(OutputPluginCallbacks *cb);
+
+/* ---- options ---------------------------------------------------------------------- */
+
+static const char *
+option_value(DefElem *elem)
+{
+	if (elem->arg == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option \"%s\" needs a value", elem->defname)));
+	return strVal(elem->arg);
+}
+
+static List *
+keys_from_json(const char *value)
+{
+	Jsonb	   *json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value)));
+	JsonbIterator *it = JsonbIteratorInit(&json->root);
+	JsonbValue	v;
+	JsonbIteratorToken tok;
+	List	   *keys = NIL;
+
+	while ((tok = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+		if (tok == WJB_ELEM)
+		{
+			if (v.type != jbvString)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("option \"keys\" must be an array of strings")));
+			keys = lappend(keys, cstring_to_text_with_len(v.val.string.val, v.val.string.len));
+		}
+	return keys;
+}
+
+static List *
+parse_keys(const char *value)
+{
+	List	   *keys = NIL;
+
+	if (value[0] == '[')
+		return keys_from_json(value);
+	for (;;)
+	{
+		size_t		len = strcspn(value, ",");
+
+		if (len > 0)
+			keys = lappend(keys, cstring_to_text_with_len(value, len));
+		if (value[len] == '\0')
+			return keys;
+		value += len + 1;
+	}
+}
+
+/* In a transaction: the walsender may call us outside of one. */
+static Oid
+find_state(const char *name)
+{
+	MemoryContext old = CurrentMemoryContext;
+	bool		own = !IsTransactionState();
+	RangeVar   *rv;
+	Relation	rel;
+	FlStateColumns cols;
+	Oid			relid;
+	bool		ok;
+
+	if (own)
+		StartTransactionCommand();
+	rv = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+	rel = relation_openrv(rv, AccessShareLock);
+	relid = RelationGetRelid(rel);
+	ok = rel->rd_rel->relkind == RELKIND_RELATION && fl_state_columns(RelationGetDescr(rel), &cols);
+	relation_close(rel, AccessShareLock);
+	if (own)
+		CommitTransactionCommand();
+	MemoryContextSwitchTo(old);
+	if (!ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a state table", name),
+				 errhint("State tables are made with fleetlog.create_state().")));
+	return relid;
+}
+
+static void
+parse_options(FlPlugin *p, List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *elem = lfirst(lc);
+
+		if (strcmp(elem->defname, "state") == 0)
+			p->state = find_state(option_value(elem));
+		else if (strcmp(elem->defname, "keys") == 0)
+			p->keys = parse_keys(option_value(elem));
+		else if (strcmp(elem->defname, "prefix") == 0)
+		{
+			p->prefix = pstrdup(option_value(elem));
+			p->prefix_len = strlen(p->prefix);
+		}
+		else if (strcmp(elem->defname, "format") == 0 && strcmp(option_value(elem), "binary") == 0)
+			p->binary = true;
+		else if (strcmp(elem->defname, "format") == 0 && strcmp(option_value(elem), "json") == 0)
+			p->binary = false;
+		else
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("option \"%s\"%s%s is not known", elem->defname,
+							elem->arg ? " = " : "", elem->arg ? strVal(elem->arg) : ""),
+					 errhint("Options are state, keys, prefix, and format (json or binary).")));
+	}
+}
+
+static void
+plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_init)
+{
+	FlPlugin   *p = palloc0(sizeof(FlPlugin));
+
+	p->mcxt = AllocSetContextCreate(ctx->context, "fleetlog watch", ALLOCSET_DEFAULT_SIZES);
+	parse_options(p, ctx->output_plugin_options);
+	if (!is_init && !OidIsValid(p->state))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option \"state\" is needed"),
+				 errhint("Name the state table to watch, for instance: pg_recvlogical -o state=device_state.")));
+	ctx->output_plugin_private = p;
+	opt->output_type = p->binary ? OUTPUT_PLUGIN_BINARY_OUTPUT : OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
+}
+
+static void
+plugin_shutdown(LogicalDecodingContext *ctx)
+{
+}
+
+/* ---- what is wanted ------------------------------------------------------------------ */
+
+static bool
+key_is_wanted(const FlPlugin *p, const uint8 *key, int32 len)
+{
+	ListCell   *lc;
+
+	if (p->keys == NIL && p->prefix == NULL)
+		return true;
+	if (p->prefix && (size_t) len >= p->prefix_len && memcmp(key, p->prefix, p->prefix_len) == 0)
+		return true;
+	foreach(lc, p->keys)
+	{
+		text	   *k = lfirst(lc);
+
+		if (VARSIZE_ANY_EXHDR(k) == len && memcmp(VARDATA_ANY(k), key, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- not before it is durable ----------------------------------------------------------- */
+
+/*
+ * A set is durable when its record is; a clear, whose record is not named by the
+ * deleted row, when its commit is.
+ */
+static bool
+is_durable(const FlWatchEvent *e, XLogRecPtr end_lsn)
+{
+	FlShard    *s = fl_shard_find(e->stream, e->has_place ? e->shard : 0);
+
+	if (s == NULL || !s->quorum)
+		return true;
+	if (e->has_place)
+		return e->log_offset < (int64) pg_atomic_read_u64(&s->confirmed_tail);
+	return pg_atomic_read_u64(&fl_shared->confirmed_lsn) >= end_lsn;
+}
+
+static void
+wait_durable(LogicalDecodingContext *ctx, const FlWatchEvent *e, XLogRecPtr end_lsn)
+{
+	if (fl_shared == NULL || RecoveryInProgress() || !OidIsValid(e->stream) || is_durable(e, end_lsn))
+		return;
+	fl_confirm_want(end_lsn);
+	fl_tail_wait_begin(e->stream, FL_WAIT_WATCH, DT_NOEND);
+	PG_TRY();
+	{
+		for (;;)
+		{
+			fl_tail_wait_arm();
+			if (is_durable(e, end_lsn))
+				break;
+			(void) fl_tail_wait_sleep(TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FL_CONFIRM_LOOK_MS));
+			/* Answers the client, and notices one that has gone. */
+			OutputPluginUpdateProgress(ctx, false);
+		}
+	}
+	PG_FINALLY();
+	{
+		fl_tail_wait_end();
+	}
+	PG_END_TRY();
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+static void
+send_event(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, FlWatchEvent *e)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+
+	wait_durable(ctx, e, txn->end_lsn);
+	e->lsn = txn->end_lsn;
+	e->number = ++p->number;
+	OutputPluginPrepareWrite(ctx, true);
+	if (p->binary)
+		fl_watch_write_binary(ctx->out, e);
+	else
+	{
+		e->stream_name = OidIsValid(e->stream) ? get_rel_name(e->stream) : NULL;
+		fl_watch_write_json(ctx->out, e);
+	}
+	OutputPluginWrite(ctx, true);
+}
+
+static void
+plugin_begin(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
+{
+	((FlPlugin *) ctx->output_plugin_private)->number = 0;
+}
+
+static void
+plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation rel, ReorderBufferChange *change)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+	FlWatchEvent e = {.kind = FL_WATCH_SET};
+	FlStateColumns cols;
+	MemoryContext old;
+	bool		deleted = change->action == REORDER_BUFFER_CHANGE_DELETE;
+
+	if (RelationGetRelid(rel) != p->state)
+		return;
+	/* A deleted row is known by its primary key; without one nothing can be said about it. */
+	if ((deleted ? change->data.tp.oldtuple : change->data.tp.newtuple) == NULL)
+		return;
+	old = MemoryContextSwitchTo(p->mcxt);
+	if (fl_state_columns(RelationGetDescr(rel), &cols))
+	{
+		fl_watch_from_tuple(&e, FL_REORDER_TUPLE(deleted ? change->data.tp.oldtuple : change->data.tp.newtuple),
+							RelationGetDescr(rel), &cols);
+		if (deleted)
+		{
+			e.kind = FL_WATCH_CLEAR;
+			/* Of the row that was, not of the clear. */
+			e.has_place = false;
+			e.ts = FL_TXN_COMMIT_TIME(txn);
+			e.has_ts = true;
+			e.headers_len = e.payload_len = -1;
+			e.unchanged = false;
+		}
+		if (e.key_len >= 0 && key_is_wanted(p, e.key, e.key_len))
+			send_event(ctx, txn, &e);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(p->mcxt);
+}
+
+static void
+plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrels, Relation rels[],
+				ReorderBufferChange *change)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+
+	for (int i = 0; i < nrels; i++)
+	{
+		FlWatchEvent e = {.kind = FL_WATCH_BEGIN_SNAPSHOT,.key_len = -1,.headers_len = -1,.payload_len = -1};
+
+		if (RelationGetRelid(rels[i]) != p->state)
+			continue;
+		e.ts = FL_TXN_COMMIT_TIME(txn);
+		e.has_ts = true;
+		send_event(ctx, txn, &e);
+		e.kind = FL_WATCH_END_SNAPSHOT;
+		send_event(ctx, txn, &e);
+	}
+}
+
+static void
+plugin_commit(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit_lsn)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+	XLogRecPtr	at;
+
+	OutputPluginUpdateProgress(ctx, p->number == 0);
+	if (RecoveryInProgress() || !OidIsValid(p->state))
+		return;
+	at = GetXLogInsertRecPtr();
+	if (XLogRecPtrIsInvalid(p->running_at))
+		p->running_at = at;
+	else if (at - p->running_at >= FL_RUNNING_XACTS_BYTES)
+	{
+		p->running_at = at;
+		(void) LogStandbySnapshot();
+	}
+}
+
+/*
+ * Called by the decoding of streams (src/log/decode.c) before it builds rows:
+ * a watch of a state table does not want them.
+ */
+bool
+fl_watch_wants_streams(LogicalDecodingContext *ctx)
+{
+	return ctx->callbacks.change_cb != plugin_change;
+}
+
+void
+_PG_output_plugin_init(OutputPluginCallbacks *cb)
+{
+	cb->startup_cb = plugin_startup;
+	cb->begin_cb = plugin_begin;
+	cb->change_cb = plugin_change;
+	cb->truncate_cb = plugin_truncate;
+	cb->commit_cb = plugin_commit;
+	cb->shutdown_cb = plugin_shutdown;
+}

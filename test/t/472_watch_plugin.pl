@@ -1,0 +1,137 @@
+# W1, W4: output plugin `fleetlog`: pg_recvlogical prints changes of a prefix or of keys only, in order, with positions;
+# both formats; rolled back and foreign changes are not seen; what is wrong in an option is said. An idle filtered watch
+# on a busy server keeps a bounded amount of WAL. Streams are not decoded for it.
+use strict;
+use warnings;
+use Test::More;
+use JSON::PP;
+use FleetlogTest;
+use FleetlogTest::Watch;
+
+my $s = FleetlogTest->new('plugin', no_wait => 1, conf => "fleetlog.mqtt_listen = ''\nmax_wal_size = 4GB\nwal_sender_timeout = 10s\nmax_slot_wal_keep_size = 1GB\n");
+my $node = $s->node;
+$s->sql(<<'SQL');
+CREATE TABLE st (stream regclass, key text, shard int, log_offset bigint, ts timestamptz, tenant text, device text,
+    headers fleetlog.headers, payload bytea, PRIMARY KEY (stream, key));
+CREATE TABLE other (LIKE st INCLUDING ALL);
+SELECT pg_create_logical_replication_slot(n, 'fleetlog') FROM unnest(ARRAY['all', 'some', 'bin', 'empty']) n;
+SELECT fleetlog.create_stream('telemetry');
+INSERT INTO st VALUES ('telemetry', 'plant/a', 1, 7, '2026-01-02 03:04:05.678+00', NULL, NULL, fleetlog.headers('{"unit": "C"}'), '{"t": 1}'), ('telemetry', 'yard/b', 0, 8, now(), NULL, NULL, NULL, '\x00ff');
+INSERT INTO other SELECT * FROM st;
+UPDATE st SET payload = NULL, log_offset = 9 WHERE key = 'plant/a';
+BEGIN; DELETE FROM st; ROLLBACK;
+DELETE FROM st WHERE key = 'plant/a';
+SELECT fleetlog.append('telemetry', 'plant/a', 'not to be decoded') FROM generate_series(1, 100);
+INSERT INTO st VALUES ('telemetry', 'plant/ü "x"', 0, 10, now(), NULL, NULL, NULL, '');
+SQL
+
+sub changes
+{
+    my ($slot, @options) = @_;
+    my $list = join '', map { ", '$_'" } @options;
+    return split /\n/, $s->sql("SELECT data FROM pg_logical_slot_peek_changes('$slot', NULL, NULL, 'state', 'st'$list)");
+}
+
+my @all = map { decode_json($_) } changes('all');
+is(join(' ', map { "$_->{event}:$_->{key}" } @all), "set:plant/a set:yard/b set:plant/a clear:plant/a set:plant/\x{fc} \"x\"", 'every committed change of the table, and nothing else');
+my $first = $all[0];
+my $position = delete $first->{position};
+is_deeply($first, { event => 'set', stream => 'telemetry', key => 'plant/a', shard => 1, log_offset => 7, ts => '2026-01-02T03:04:05.678+00:00', headers => { unit => 'C' }, payload => '{"t": 1}' }, 'the whole event');
+is($position->{n}, 1, 'positions count the events of a transaction');
+is($all[1]{position}{n}, 2, 'from one');
+is($all[1]{position}{lsn}, $position->{lsn}, 'and name the transaction');
+is($all[1]{payload_base64}, 'AP8=', 'bytes that are no text are base64');
+ok(exists $all[2]{payload} && !defined $all[2]{payload}, 'a NULL payload is null');
+ok(!exists $all[3]{log_offset} && $all[3]{ts} =~ /^20/, 'a clear has the time of its commit');
+is($all[4]{payload}, '', 'an empty payload is empty');
+
+is(join(' ', map { decode_json($_)->{key} } changes('some', 'prefix', 'yard/')), 'yard/b', 'a prefix');
+is(join(' ', map { decode_json($_)->{event} } changes('some', 'keys', 'plant/a,nothing')), 'set set clear', 'keys');
+is(join(' ', map { decode_json($_)->{key} } changes('some', 'keys', '["plant/ü \"x\"", "a,b"]')), "plant/\x{fc} \"x\"", 'keys as JSON');
+is(join(' ', map { decode_json($_)->{key} } changes('some', 'keys', 'plant/a', 'prefix', 'yard/')), 'plant/a yard/b plant/a plant/a', 'keys and a prefix: either');
+is(scalar(changes('empty', 'prefix', 'nowhere/')), 0, 'nothing for a prefix that has nothing');
+
+my $hex = $s->sql("SELECT string_agg(encode(data, 'hex'), ' ') FROM pg_logical_slot_peek_binary_changes('bin', NULL, NULL, 'state', 'st', 'format', 'binary', 'prefix', 'plant/a')");
+my @messages = map { pack 'H*', $_ } split / /, $hex;
+my ($letter, $flags, $lsn, $n, $stream, $shard, $offset, $ts, $key, $headers, $payload) = unpack 'a C Q> N N N Q> Q> N/a N/a N/a', $messages[0];
+is("$letter $flags $n $shard $offset $key $payload", 's 3 1 1 7 plant/a {"t": 1}', 'the binary form');
+is(sprintf('%X/%X', $lsn >> 32, $lsn & 0xffffffff), $position->{lsn}, 'has the same position');
+is(unpack('a', $messages[2]), 'c', 'and clears');
+
+$s->sql('TRUNCATE st');
+is(join(' ', map { decode_json($_)->{event} } (changes('all'))[-2, -1]), 'begin-snapshot end-snapshot', 'TRUNCATE is an empty snapshot');
+
+for my $wrong (["'state', 'nowhere'", qr/does not exist/], ["'state', 'key_count'", qr/not a state table/], ["'prefix', 'x'", qr/option "state" is needed/],
+    ["'state', 'st', 'format', 'xml'", qr/not known/], ["'state', 'st', 'colour', 'red'", qr/not known/], ["'state', 'st', 'keys', '[1]'", qr/array of strings/])
+{
+    $s->sql('CREATE TABLE IF NOT EXISTS key_count (id int)');
+    like($s->sql_error("SELECT * FROM pg_logical_slot_peek_changes('all', NULL, NULL, $wrong->[0])"), $wrong->[1], "refused: $wrong->[0]");
+}
+$s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
+
+# pg_recvlogical, with a prefix.
+{
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/recv';
+    my @recv = ('pg_recvlogical', '-d', $node->connstr('fleetlog'), '-S', 'recv', '-P', 'fleetlog');
+    $node->command_ok([@recv, '--create-slot'], 'pg_recvlogical makes a slot');
+    my $run = IPC::Run::start([@recv, '--start', '-f', $file, '-F', 0, '-o', 'state=st', '-o', 'prefix=plant/'], '>', \my $out, '2>', \my $err);
+    $s->wait_for("SELECT active_pid IS NOT NULL FROM pg_replication_slots WHERE slot_name = 'recv'");
+    $s->sql("INSERT INTO st SELECT 'telemetry', CASE WHEN i % 2 = 0 THEN 'plant/' ELSE 'yard/' END || i, 0, i, now(), NULL, NULL, NULL, i::text::bytea FROM generate_series(1, 10) i");
+    FleetlogTest::wait_until(sub { -e $file && scalar(() = PostgreSQL::Test::Utils::slurp_file($file) =~ /\n/g) >= 5 }, 'five lines');
+    $run->signal('INT');
+    $run->finish;
+    is(join(' ', map { decode_json($_)->{key} } split /\n/, PostgreSQL::Test::Utils::slurp_file($file)), join(' ', map { "plant/$_" } 2, 4, 6, 8, 10), 'pg_recvlogical prints changes of the prefix only');
+    $node->command_ok([@recv, '--drop-slot'], 'and drops it');
+}
+
+# An idle watch of a prefix nobody writes, while the server writes a lot of other things.
+{
+    my $limit = 96 * 1024 * 1024;
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/idle';
+    my $w = FleetlogTest::Watch->start($s, 'st', $file, '-S', 'idle', '-p', 'nobody/');
+    FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
+    $s->sql('CREATE TABLE busy (t text)');
+    my ($most, $total) = (0, 0);
+    my $start = $s->sql('SELECT pg_current_wal_lsn()');
+    for my $i (1 .. 40)
+    {
+        $s->sql("INSERT INTO busy SELECT repeat(md5(i::text), 200) FROM generate_series(1, 1300) i");
+        my $kept = $s->sql("SELECT retained_wal FROM fleetlog.stat_watch WHERE slot_name = 'idle'");
+        $most = $kept if $kept > $most;
+    }
+    $total = $s->sql("SELECT pg_current_wal_lsn() - '$start'::pg_lsn");
+    cmp_ok($total, '>', 3 * $limit, 'the server wrote ' . int($total / 1e6) . ' MB of WAL');
+    cmp_ok($most, '<', $limit, 'the idle watch kept at most ' . int($most / 1e6) . ' MB of it, of 96 MB');
+    $s->wait_for("SELECT unconfirmed_wal < 2 * 1024 * 1024 FROM fleetlog.stat_watch WHERE slot_name = 'idle'", 't', 'the watch to confirm');
+    is(scalar(grep { !/"(begin-snapshot|end-snapshot|progress)"/ } $w->lines), 0, 'it printed no change, only where it has come to');
+    is($s->sql("SELECT limit_of_retained_wal FROM fleetlog.stat_watch"), 1024 * 1024 * 1024, 'the limit is shown');
+
+    # Its last position is enough to go on without another snapshot.
+    my ($position) = map { $_->{position} ? encode_json($_->{position}) : () } map { decode_json($_) } ($w->lines)[-1];
+    is($w->stop, 0, 'it ends at SIGTERM');
+    $s->sql("INSERT INTO st VALUES ('telemetry', 'nobody/1', 0, 99, now(), NULL, NULL, NULL, 'x')");
+    $w = FleetlogTest::Watch->start($s, 'st', "$file.2", '-S', 'idle', '-p', 'nobody/', '-s', $position);
+    FleetlogTest::wait_until(sub { scalar $w->lines > 0 }, 'the change');
+    is(join(' ', map { decode_json($_)->{event} } $w->lines), 'set', 'resumed: the change and no snapshot');
+    $w->stop;
+}
+
+# What is waited for is said.
+{
+    my $open = $s->session;
+    $open->query('BEGIN; CREATE TABLE never_committed (i int)');
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/waits';
+    my $w = FleetlogTest::Watch->start($s, 'st', $file, '-S', 'waits', '-t', '--snapshot-only');
+    FleetlogTest::wait_until(sub { $w->errors =~ /waiting for transactions that were open when the slot was begun: process \d+/ }, 'fleetlog-watch to say what it waits for');
+    is(scalar $w->lines, 0, 'nothing is printed meanwhile');
+    $open->query('ROLLBACK');
+    $w->{run}->finish;
+    is((scalar $w->lines) - 2, $s->sql('SELECT count(*) FROM st'), 'then the state between its marks');
+    $open->quit;
+}
+$node->command_ok(['fleetlog-watch', '--help'], '--help');
+$node->command_fails(['fleetlog-watch', '-d', $node->connstr('fleetlog'), 'nowhere'], 'a table that is not there');
+$node->command_ok(['fleetlog-watch', '-d', $node->connstr('fleetlog'), '-S', 'idle', '--drop-slot'], 'the slot is dropped');
+is($s->crashes, '', 'no crash');
+$node->stop;
+done_testing();
