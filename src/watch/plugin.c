@@ -142,6 +142,9 @@ find_state(const char *name)
 	if (own)
 		StartTransactionCommand();
 	rv = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+	/* Replication clients empty search_path: a bare name is looked for in schema public, too. */
+	if (rv->schemaname == NULL && !OidIsValid(RangeVarGetRelid(rv, NoLock, true)))
+		rv->schemaname = "public";
 	rel = relation_openrv(rv, AccessShareLock);
 	relid = RelationGetRelid(rel);
 	ok = rel->rd_rel->relkind == RELKIND_RELATION && fl_state_columns(RelationGetDescr(rel), &cols);
