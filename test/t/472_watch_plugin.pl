@@ -90,10 +90,10 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
     my $file = PostgreSQL::Test::Utils::tempdir() . '/idle';
     my $w = FleetlogTest::Watch->start($s, 'st', $file, '-S', 'idle', '-p', 'nobody/');
     FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
-    $s->sql('CREATE TABLE busy (t text)');
+    $s->sql('CREATE TABLE busy (t text); ALTER TABLE busy ALTER t SET STORAGE EXTERNAL');
     my ($most, $total) = (0, 0);
     my $start = $s->sql('SELECT pg_current_wal_lsn()');
-    for my $i (1 .. 40)
+    for my $i (1 .. 45)
     {
         $s->sql("INSERT INTO busy SELECT repeat(md5(i::text), 200) FROM generate_series(1, 1300) i");
         my $kept = $s->sql("SELECT retained_wal FROM fleetlog.stat_watch WHERE slot_name = 'idle'");
