@@ -19,12 +19,12 @@ our $TIMEOUT = $PostgreSQL::Test::Utils::timeout_default || 180;
 
 # Options: shards, durability (of nothing: see fleet()), conf => text for postgresql.conf, no_extension => 1,
 # no_start => 1, no_wait => 1 (do not wait for the MQTT port), no_checksums => 1 (not even where they are the default),
-# install_path => an installation of another version.
+# install_path => an installation of another version, initdb => [more options of initdb].
 sub new
 {
     my ($class, $name, %opt) = @_;
     my $node = PostgreSQL::Test::Cluster->new($name, defined $opt{install_path} ? (install_path => $opt{install_path}) : ());
-    my @extra = ('-E', 'UTF8', '--locale=C.UTF-8', '-N');
+    my @extra = ('-E', 'UTF8', '--locale=C.UTF-8', '-N', @{ $opt{initdb} // [] });
     my $self = bless { node => $node, mqtt => PostgreSQL::Test::Cluster::get_free_port() }, $class;
 
     # Server 18 was the first to sum pages without being asked, and has the option not to.
