@@ -22,6 +22,7 @@ wal_writer_delay = 10s
 wal_writer_flush_after = 1GB
 max_wal_size = 24MB
 min_wal_size = 8MB
+wal_keep_size = 128MB
 shared_buffers = 8MB
 checkpoint_timeout = 30s
 restart_after_crash = on

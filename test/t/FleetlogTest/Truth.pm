@@ -6,7 +6,7 @@
 # the server has and returns the differences as lines of text, none when all is well.
 #
 # A payload is a word that says who sent it: "RUN/DEVICE/CONNECTION/NUMBER" of a device, "RUN/KIND/NUMBER" of SQL, and
-# then dots to make it longer.
+# then a dot and anything, to make it longer and hard to compress.
 package FleetlogTest::Truth;
 
 use strict;
@@ -17,6 +17,7 @@ use Time::HiRes qw(time usleep);
 use PostgreSQL::Test::Utils;
 use FleetlogTest::Mqtt;
 
+my $NOISE = join '', map { chr(97 + int(rand(26))) } 1 .. 40_000;
 my $SAY = 5;                    # of each kind of difference, so many examples
 
 # Options: devices, window (unacknowledged PUBLISH a device), pad (most dots).
@@ -69,7 +70,7 @@ sub step
         my $n = ++$d->{n};
         my $long = $n % 97 == 0 ? 20_000 : int(($n * 7919) % ($self->{pad} + 1));
         $self->send_one($d, {
-            topic => "acme/$d->{id}/t" . $n % 3, word => "$self->{run}/$d->{id}/$d->{connection}/$n", pad => '.' x $long });
+            topic => "acme/$d->{id}/t" . $n % 3, word => "$self->{run}/$d->{id}/$d->{connection}/$n", pad => '.' . substr($NOISE, $n * 13 % 20_000, $long) });
     }
     return;
 }
@@ -101,7 +102,7 @@ sub read_listener
     {
         my $p = $l->decode($first, $body);
         next unless $p->{name} eq 'PUBLISH';
-        $p->{payload} =~ s/\.+$//;
+        $p->{payload} =~ s/\..*//s;
         $self->{delivered}{ $p->{payload} } = 1;
         $l->puback($p->{pid}) if $p->{qos};
     }
@@ -222,7 +223,7 @@ sub start_sql
     for my $n (1 .. 1500)
     {
         my $word = "$run/append/$n";
-        my $pad = '.' x (($n * 131) % 700);
+        my $pad = '.' . substr $NOISE, $n * 17 % 20_000, $n * 131 % 700;
         $append .= "SELECT shard AS s, log_offset AS o FROM fleetlog.append('telemetry', 'k" . $n % 7 . "', '$word$pad') \\gset\n"
           . sprintf($SAID, "told $word :s :o");
         $append .= "SELECT pg_sleep(0.003)\\g /dev/null\n" unless $n % 4;
