@@ -257,9 +257,7 @@ static void
 fl_redo(XLogReaderState *record)
 {
 #ifdef FL_PLANT_SKIPPED_REDO	/* a fault that the chaos checker must find */
-	static int	n = 0;
-
-	if ((XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK) == XLOG_FL_SMALL && ++n % 20 == 0)
+	if ((XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK) == XLOG_FL_SPAN)
 		return;
 #endif
 	switch (XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK)
