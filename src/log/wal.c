@@ -337,7 +337,9 @@ fl_desc(StringInfo buf, XLogReaderState *record)
 static void
 fl_mask(char *page, BlockNumber blkno)
 {
+#ifndef FL_PLANT_BROKEN_MASK	/* a fault that wal_consistency_checking must find */
 	mask_page_lsn_and_checksum(page);
+#endif
 	mask_page_hint_bits(page);
 	mask_unused_space(page);
 }
