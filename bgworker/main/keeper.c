@@ -93,7 +93,7 @@ create_next(const FlStreamInfo *stream, int32 number, int64 lower, int64 tail, O
 	double		record_bytes = 0;
 
 	if (OidIsValid(last))
-		fl_log_segment_rate(last, tail, &rate, &record_bytes);
+		fl_log_segment_rate(stream, last, tail, &rate, &record_bytes);
 	(void) fl_segment_create_next(stream->relid, number, lower, rate, record_bytes);
 	segments_made++;
 }

@@ -408,7 +408,7 @@ cut(Step *s)
 	at = s->seg.lower + Max(tail - s->seg.lower, s->offset);
 	if (tail <= s->seg.lower || at >= s->seg.upper || (s->only_if_empty && tail != head_of(s)))
 		return;
-	fl_log_segment_rate(s->seg.leaf, tail, &rate, &record_bytes);
+	fl_log_segment_rate(&s->stream, s->seg.leaf, tail, &rate, &record_bytes);
 	if (!fl_segment_cut(s->stream.relid, &s->seg, at))
 		return;
 	(void) fl_segment_create_next(s->stream.relid, s->number, at, rate, record_bytes);
@@ -459,7 +459,7 @@ cut_shard(const FlStreamInfo *stream, int32 number, FlShard *shard)
 {
 	Step		s = {.stream = *stream,.number = number,.shard = shard};
 	ShardMemory *m = memory_of(&shard->key);
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = fl_wall_now();
 
 	if (now - m->last_cut < CUT_PAUSE_MS * INT64CONST(1000) && m->last_cut != 0)
 		return;

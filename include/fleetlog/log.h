@@ -107,10 +107,10 @@ typedef struct FlSegmentStat
 extern bool fl_log_segment_stat(Oid leaf, FlSegmentStat *stat);
 
 /*
- * Records a second since the segment began, and stored bytes per record, where
+ * Records a second since the segment began (of a burst: fewer), and stored bytes per record, where
  * `tail` is the shard's next offset; zeros: not known.
  */
-extern void fl_log_segment_rate(Oid leaf, int64 tail, double *rate, double *record_bytes);
+extern void fl_log_segment_rate(const FlStreamInfo *stream, Oid leaf, int64 tail, double *rate, double *record_bytes);
 
 /* Next offset to be given out; lock held. */
 extern int64 fl_log_next_offset(FlShard *shard);

@@ -82,8 +82,13 @@ fl_log_segment_stat(Oid leaf, FlSegmentStat *stat)
 	return true;
 }
 
+/*
+ * A burst is no rate: what came within a 64th of the time that a segment should
+ * take counts as if it had taken that long.  From a real rate this is 64 times too
+ * low at worst, and the next segment knows better.
+ */
 void
-fl_log_segment_rate(Oid leaf, int64 tail, double *rate, double *record_bytes)
+fl_log_segment_rate(const FlStreamInfo *stream, Oid leaf, int64 tail, double *rate, double *record_bytes)
 {
 	FlSegmentStat stat;
 	double		seconds;
@@ -94,7 +99,7 @@ fl_log_segment_rate(Oid leaf, int64 tail, double *rate, double *record_bytes)
 		return;
 	records = (double) (tail - stat.first_offset);
 	seconds = (double) (fl_wall_now() - stat.first_ts) / USECS_PER_SEC;
-	*rate = records / Max(seconds, 0.001);
+	*rate = records / Max(seconds, fl_segment_span(stream) / 64);
 	*record_bytes = (double) stat.blocks * BLCKSZ / records;
 }
 
@@ -105,12 +110,13 @@ fl_segment_extend(Oid stream, int32 shard, int64 offset)
 	int			n;
 	double		rate = 0;
 	double		record_bytes = 0;
+	const FlStreamInfo *info = fl_stream_lookup(stream);
 
 	list = fl_segment_list(stream, shard, &n);
-	for (int i = n - 1; i >= 0; i--)
+	for (int i = n - 1; i >= 0 && info != NULL; i--)
 		if (list[i].upper <= offset)
 		{
-			fl_log_segment_rate(list[i].leaf, offset, &rate, &record_bytes);
+			fl_log_segment_rate(info, list[i].leaf, offset, &rate, &record_bytes);
 			break;
 		}
 	(void) fl_segment_create_next(stream, shard, offset, rate, record_bytes);

@@ -1,0 +1,88 @@
+# L3, L7, L8: head, tail and holds survive the loss of every record, a crash, a clean restart, dump and restore, and reach a
+# standby; the next offset follows the last one ever given.
+use strict;
+use warnings;
+use Test::More;
+use IPC::Run ();
+use FleetlogTest;
+
+my $s = FleetlogTest->new('survive', conf => "fleetlog.retention_grace = '0'\n");
+my $state = "SELECT st, fleetlog.head(st::regclass, 0), fleetlog.tail(st::regclass, 0), (SELECT count(*) FROM fleetlog._segments(st::regclass) WHERE pg_relation_size(segment) > 0) FROM unnest(ARRAY['expired', 'trimmed', 'part']) st ORDER BY 1";
+$s->sql(<<'SQL');
+SELECT fleetlog.create_stream('expired', retention_age => '1 hour');
+SELECT fleetlog.create_stream('trimmed', segment_bytes => 65536);
+SELECT fleetlog.create_stream('part', segment_bytes => 65536);
+SELECT count(fleetlog.append(st::regclass, 'k' || n, 'x')) FROM unnest(ARRAY['expired', 'trimmed', 'part']) st, generate_series(1, 1500) n;
+SELECT fleetlog.hold('part', '{"0": [[1300, 1400]]}', 'evidence');
+SELECT fleetlog.trim_head('trimmed', 0, 1500, 1500);
+SELECT fleetlog.trim_head('part', 0, 1200, 1500);
+SQL
+# An hour passes.
+$s->set_conf('fleetlog.clock_offset' => '2h');
+my $gone = "expired|1500|1500|0\npart|1200|1500|1\ntrimmed|1500|1500|0";
+$s->wait_for($state, $gone, 'segments to go');
+is($s->sql('SELECT count(*) FROM expired'), '0', 'every record has expired');
+is($s->sql('SELECT count(*) FROM fleetlog.detached_segment'), '0', 'nothing is left behind');
+is($s->sql("SELECT min(lower) FROM fleetlog._segments('expired')"), '1500', 'a new segment begins at the tail');
+
+my $check = sub {
+    my ($t, $what) = @_;
+    is($t->sql($state), $gone, "$what: head and tail are the same");
+    like($t->sql_error("SELECT * FROM fleetlog.read('trimmed', 0, 1499)"), qr/LF101.*1500/s, "$what: what is gone is too old");
+    is($t->sql('SELECT count(*), min(log_offset) FROM part'), '300|1200', "$what: what is left is there");
+};
+$check->($s, 'before');
+$s->node->restart;
+$check->($s, 'after a restart');
+$s->kill9_and_start;
+$check->($s, 'after a crash');
+
+# A standby hides the same.
+my $standby = $s->new_standby('survive_standby');
+$standby->node->start;
+$s->sql("SELECT fleetlog.trim_head('part', 0, 1250, NULL)");
+$s->catch_up($standby);
+is($standby->sql("SELECT fleetlog.head('part', 0), min(log_offset), count(*) FROM part"), '1250|1250|250', 'a standby begins at the head, too');
+like($standby->sql_error("SELECT * FROM fleetlog.read('part', 0, 1249)"), qr/LF101.*1250/s, 'and says what is too old');
+$standby->node->stop;
+$gone =~ s/1200/1250/;
+
+# Dump and restore: plain, and in parallel.
+my $restored = sub {
+    my ($name, @pipeline) = @_;
+    my $t = FleetlogTest->new($name, no_extension => 1, conf => "fleetlog.retention_grace = '0'\nfleetlog.clock_offset = '2h'\n");
+    my $err = '';
+    my $file = $s->node->backup_dir . "/$name";
+    mkdir $s->node->backup_dir unless -d $s->node->backup_dir;
+    IPC::Run::run([ 'pg_dump', ($name eq 'plain' ? () : ('-Fd', '-j2')), '-f', $file, '-d', $s->node->connstr('fleetlog') ], '2>', \$err) or diag($err);
+    IPC::Run::run($name eq 'plain'
+        ? [ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $file, '-d', $t->node->connstr('fleetlog') ]
+        : [ 'pg_restore', '-j2', '--exit-on-error', '-d', $t->node->connstr('fleetlog'), $file ], '>', '/dev/null', '2>', \$err);
+    is($err, '', "$name: dump and restore say nothing");
+    is($t->sql($state), $gone, "$name: heads and tails are carried");
+    like($t->sql_error("SELECT * FROM fleetlog.read('part', 0, 1249)"), qr/LF101.*1250/s, "$name: what is gone is too old");
+    is($t->sql('SELECT count(*), min(log_offset) FROM part'), '250|1250', "$name: what is left is there");
+    like($t->sql_error("SELECT fleetlog.trim_head('part', 0, 1500, NULL)"), qr/LF108.*held by hold 1.*evidence/s, "$name: the hold holds");
+    is($t->sql("SELECT fleetlog.hold('part', '{\"0\": [[1400, null]]}', 'more')"), '2', "$name: and the next one has another id");
+    is($t->sql("SELECT string_agg((fleetlog.append(st::regclass, 'k', 'x')).log_offset::text, ',') FROM unnest(ARRAY['expired', 'trimmed', 'part']) st"), '1500,1500,1500', "$name: offsets go on");
+    is($t->sql("SELECT min(log_offset), count(*) FROM expired"), '1500|1', "$name: and are read back");
+    is($t->crashes, '', "$name: no crash");
+    $t->node->stop;
+};
+$restored->('plain');
+$restored->('directory');
+
+is($s->sql("SELECT string_agg((fleetlog.append(st::regclass, 'k', 'x')).log_offset::text, ',') FROM unnest(ARRAY['expired', 'trimmed', 'part']) st"), '1500,1500,1500', 'offsets go on where they were');
+
+# A hold stops retention, too, and the view says which.
+$s->sql("SELECT fleetlog.alter_stream('part', retention_age => '30 minutes')");
+$s->sql("SELECT fleetlog.release_hold(1); SELECT fleetlog.hold('part', '{\"0\": [[1450, 1460]]}', 'the valve')");
+$s->set_conf('fleetlog.clock_offset' => '5h');
+$s->wait_for("SELECT fleetlog.head('part', 0)", '1450', 'retention to come to the hold');
+$s->wait_for("SELECT retention_waits_for FROM fleetlog.stat_stream WHERE stream = 'part'::regclass", 'hold 2 at offset 1450', 'the view to name the hold');
+is($s->sql("SELECT holds, oldest IS NOT NULL, retention_run_at IS NOT NULL FROM fleetlog.stat_stream WHERE stream = 'part'::regclass"), '1|t|t', 'and counts it');
+$s->sql('SELECT fleetlog.release_hold(2)');
+$s->wait_for("SELECT fleetlog.head('part', 0)", '1501', 'retention to go on when the hold has ended');
+is($s->crashes, '', 'no crash');
+$s->node->stop;
+done_testing();
