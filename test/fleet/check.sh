@@ -102,4 +102,21 @@ ok "the truth log has whole lines only" \
     [ "$(grep -vcE '^(A [0-9]+ [0-9]+ [0-9]+ [0-9]+|S [0-9]+ [0-9]+ [0-9]+ [-d] [0-9]+|E [0-9]+ [0-9]+)$' "$work/truth")" = 0 ]
 if "$(dirname "$0")/check_backoff.pl" --devices 300 "$work/out"; then :; else failed=$((failed + 1)); fi
 
+# The judge of pauses, on a summary made up by the law, and with each fault that a device could have.
+even='"tenths":[30,30,30,30,30,30,30,30,30,30]'
+judge()
+{
+    what=$1; want=$2; outages=$3; shift 3
+    printf '{"summary":true,"devices":300,"lost":300,"boots":0,"backoff":[%s]}\n' "$*" >"$work/made-up"
+    if "$(dirname "$0")/check_backoff.pl" --outages "$outages" "$work/made-up" >"$work/judged"; then said=good; else said=bad; fi
+    ok "judge: $what" [ $said = "$want" ] || cat "$work/judged"
+}
+row() { echo "{\"failures\":$1,\"window_ms\":$2,\"count\":$3,$4}"; }
+judge "full jitter is good" good 1 "$(row 0 100 300 "$even"),$(row 1 200 300 "$even"),$(row 2 300 300 "$even")"
+judge "a pause without jitter" bad 1 "$(row 0 100 300 '"tenths":[0,0,0,0,0,0,0,0,0,300]'),$(row 1 200 300 "$even"),$(row 2 300 300 "$even")"
+judge "half of the window is never used" bad 1 "$(row 0 100 300 '"tenths":[0,0,0,0,0,60,60,60,60,60]'),$(row 1 200 300 "$even")"
+judge "a window that does not double" bad 1 "$(row 0 100 300 "$even"),$(row 1 100 300 "$even"),$(row 2 200 300 "$even")"
+judge "failures that are skipped" bad 1 "$(row 0 100 300 "$even"),$(row 2 400 300 "$even")"
+judge "a count that is reset without a connection that lived" bad 1 "$(row 0 100 900 "$even"),$(row 1 200 300 "$even")"
+judge "more attempts later than before" bad 1 "$(row 0 100 300 "$even"),$(row 1 200 600 "$even")"
 [ "$failed" -eq 0 ] || { echo "$failed failed"; tail -n 1 "$work/out"; exit 1; }
