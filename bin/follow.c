@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * follow.c
- *		fleetlog-watch: the changes behind a position, by a slot or by watch().
+ *		fleetlog-watch: the changes behind a position, by its slot.
  *
  * The server is told a position as written out once everything before it has
  * left this process (fflush), and only one that lies before the last position

@@ -42,7 +42,6 @@ usage(void)
 		 "  -S, --slot=NAME       replication slot to use and to keep (default: fleetlog_watch);\n"
 		 "                        needs a role with REPLICATION and wal_level = logical\n"
 		 "  -t, --temporary       the slot goes with this program\n"
-		 "  -n, --no-slot         follow by fleetlog.watch() instead: no replication, row security holds\n"
 		 "  -p, --prefix=TEXT     only keys that begin with this\n"
 		 "  -k, --keys=LIST       only these keys: separated by commas, or a JSON array\n"
 		 "  -s, --since=POSITION  go on behind this position, as printed; when what follows it is gone,\n"
@@ -65,7 +64,7 @@ parse_command_line(int argc, char **argv, Options *opt)
 	};
 	static const struct option longs[] = {
 		{"dbname", required_argument, NULL, 'd'}, {"slot", required_argument, NULL, 'S'},
-		{"temporary", no_argument, NULL, 't'}, {"no-slot", no_argument, NULL, 'n'},
+		{"temporary", no_argument, NULL, 't'},
 		{"prefix", required_argument, NULL, 'p'}, {"keys", required_argument, NULL, 'k'},
 		{"since", required_argument, NULL, 's'}, {"snapshot-only", no_argument, NULL, OPT_SNAPSHOT_ONLY},
 		{"no-reconnect", no_argument, NULL, OPT_NO_RECONNECT}, {"drop-slot", no_argument, NULL, OPT_DROP_SLOT},
@@ -73,7 +72,7 @@ parse_command_line(int argc, char **argv, Options *opt)
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:S:tnp:k:s:h", longs, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:S:tp:k:s:h", longs, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -85,9 +84,6 @@ parse_command_line(int argc, char **argv, Options *opt)
 				break;
 			case 't':
 				opt->temporary = true;
-				break;
-			case 'n':
-				opt->slot = NULL;
 				break;
 			case 'p':
 				opt->prefix = optarg;
@@ -216,8 +212,6 @@ main(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (opt.slot == NULL)
-		return follow_sql(&opt) == OUTCOME_DONE ? 0 : 1;
 	if (opt.since != NULL && !parse_position(opt.since, &progress.printed))
 	{
 		say("\"%s\" is no position of a watch with a slot", opt.since);

@@ -26,7 +26,7 @@ typedef struct Options
 {
 	const char *conninfo;
 	const char *state;
-	const char *slot;			/* NULL: without a slot */
+	const char *slot;
 	const char *prefix;
 	const char *keys;			/* comma separated or a JSON array; NULL: all */
 	const char *since;			/* JSON text as printed, NULL: from a snapshot */
@@ -76,10 +76,5 @@ extern Outcome print_snapshot(PGconn *repl, const Options *opt, Progress *progre
 /* Is everything behind this position still to be had from the slot?  Says why not. */
 extern Outcome slot_has(PGconn *repl, const Options *opt, Position since, bool *has);
 extern Outcome follow_slot(PGconn *repl, const Options *opt, Progress *progress);
-
-/* ---- sql.c ---- */
-
-/* By watch() in SQL, without a slot. */
-extern Outcome follow_sql(Options *opt);
 
 #endif							/* FLEETLOG_BIN_WATCH_H */

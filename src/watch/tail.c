@@ -19,29 +19,23 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rls.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/headers.h"
+#include "fleetlog/rls.h"
 #include "fleetlog/topic.h"
 #include "fleetlog/watch.h"
 
-/* Rows that the executor is asked for at a time, so that memory stays small. */
-#define FL_EXECUTOR_ROWS	1000
+/* Offsets that the executor looks at in one call, so that a long history of others is read in steps. */
+#define FL_EXECUTOR_SPAN	10000
 
 int
 fl_tail_check_stream(Oid stream)
@@ -187,61 +181,35 @@ check_head(FlTailReader *r, int shard)
 				 errdetail("The oldest offset is " INT64_FORMAT ".", head)));
 }
 
-static bool
-read_chunk(FlTailReader *r, const char *sql, int shard, int64 tail, int32 limit)
+static void
+on_row(void *arg, Datum *values, bool *isnull)
 {
-	FlShardPosition *p = &r->pos->shards[shard];
-	Oid			types[4] = {INT4OID, INT8OID, INT8OID, INT4OID};
-	Datum		args[4] = {Int32GetDatum(shard), Int64GetDatum(p->at.offset), Int64GetDatum(tail), Int32GetDatum(limit)};
-	uint64		n;
+	FlTailReader *r = arg;
 
-	SPI_connect();
-	if (SPI_execute_with_args(sql, 4, types, args, NULL, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "reading a stream failed");
-	n = SPI_processed;
-	for (uint64 i = 0; i < n; i++)
-	{
-		Datum		values[FL_NATTS];
-		bool		isnull[FL_NATTS];
-
-		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, isnull);
-		p->at.offset = DatumGetInt64(values[FL_ATT_OFFSET - 1]) + 1;
-		if (!row_matches(r, values, isnull))
-		{
-			r->skipped = true;
-			continue;
-		}
-		r->sink(r->arg, values, isnull);
-		r->found++;
-	}
-	SPI_finish();
-	return n == (uint64) limit;
+	if (!row_matches(r, values, isnull))
+		return;
+	r->sink(r->arg, values, isnull);
+	r->found++;
 }
 
-/* With the policies of the caller. */
+/* With the policies of the caller; what they hide is passed over like what the filter does not want. */
 static void
 read_executor(FlTailReader *r, int shard, int64 tail, int32 upto)
 {
 	FlShardPosition *p = &r->pos->shards[shard];
-	char	   *sql = psprintf("SELECT * FROM %s WHERE shard = $1 AND log_offset >= $2 AND log_offset < $3"
-							   " ORDER BY log_offset LIMIT $4",
-							   quote_qualified_identifier(get_namespace_name(get_rel_namespace(r->pos->stream)),
-														  get_rel_name(r->pos->stream)));
-	int64		from = p->at.offset;
-	bool		more = true;
+	int64		begin = p->at.offset;
+	int32		found = r->found;
 
-	check_head(r, shard);
-	PushActiveSnapshot(GetLatestSnapshot());
-	while (more && r->found < upto)
-		more = read_chunk(r, sql, shard, tail, Min(upto - r->found, FL_EXECUTOR_ROWS));
-	PopActiveSnapshot();
-	if (!more)
+	while (r->found < upto && p->at.offset < tail && r->looked_at < FL_TAIL_MAX_LOOK)
 	{
-		/* What the policies hide is passed over like what the filter does not want. */
-		r->skipped |= p->at.offset < tail;
-		p->at.offset = tail;
+		int64		from = p->at.offset;
+
+		p->at.offset = fl_rls_read(r->pos->stream, shard, from, Min(tail, from + FL_EXECUTOR_SPAN),
+								   upto - r->found, on_row, r);
+		r->looked_at += p->at.offset - from;
 	}
-	if (r->pos->with_epochs && p->at.offset > from)
+	r->skipped |= p->at.offset - begin > r->found - found;
+	if (r->pos->with_epochs && p->at.offset > begin)
 		p->epoch = fl_epoch_of(r->pos->stream, shard, p->at.offset - 1);
 }
 
@@ -278,7 +246,7 @@ fl_tail_read(FlTailReader *r)
 	FlPositions *p = r->pos;
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog tail read", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(mcxt);
-	bool		policies = check_enable_rls(p->stream, InvalidOid, false) == RLS_ENABLED;
+	bool		policies = fl_rls_applies(p->stream);
 	int64	   *tails = palloc(sizeof(int64) * p->nshards);
 	int			first = first_shard(r);
 	int			behind = 0;
