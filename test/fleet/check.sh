@@ -26,6 +26,12 @@ value()
     grep "^{\"$1" "$work/out" | tail -n 1 | sed -n "s/.*\"$2\":\([0-9]*\).*/\1/p"
 }
 
+# A number of the last regular line since a command was carried out; an older one would speak of a time before it.
+now()
+{
+    awk '/^\{"done"/ { line = "" } /^\{"t"/ { line = $0 } END { print line }' "$work/out" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
+}
+
 wait_for()
 {
     what=$1; shift
@@ -50,8 +56,8 @@ stop_server()
     server=
 }
 
-are() { [ "$(value t "$1")" = "$2" ]; }
-waited() { [ "$(value t pauses)" -ge "$1" ]; }
+are() { [ "$(now "$1")" = "$2" ]; }
+waited() { pauses=$(now pauses); [ "${pauses:-0}" -ge "$1" ]; }
 done_with() { grep -q "^{\"done\":\"$1\"" "$work/out"; }
 say() { echo "$*" >"$work/control"; }
 
