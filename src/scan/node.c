@@ -259,7 +259,7 @@ next_segment(FlNode *node)
 			fl_node_close(node);
 			return false;
 		}
-		node->counts.leaves_pruned += Abs(i - node->next);
+		node->counts.leaves_pruned += abs(i - node->next);
 		node->next = node->backward ? i - 1 : i + 1;
 		found = fl_node_open(node, i);
 		if (found)
