@@ -35,6 +35,17 @@ sub register
     return $file;
 }
 
+# Fleets that a test which fails would leave behind.
+my @started;
+
+END
+{
+    # Killing must not change the test's own exit status.
+    my $status = $?;
+    $_->{run}->kill_kill(grace => 1) for grep { !exists $_->{status} } @started;
+    $? = $status;
+}
+
 # Options are those of fl_fleet; port and interval of its lines are given.
 sub start
 {
@@ -42,6 +53,7 @@ sub start
     my $self = bless { in => '', out => '', err => '', lines => [], seen => 0 }, $class;
 
     $self->{run} = IPC::Run::start([ build(), '-p', $server->port, '--every', '0.2', @options ], '<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
+    push @started, $self;
     return $self;
 }
 
