@@ -9,7 +9,7 @@
  * those notes away.  After a cut (tool.c) the notes that are left are
  * played backwards, and the files are as a disk would show them.
  *
- * Modelled: write, pwrite, pwritev, ftruncate, truncate, posix_fallocate,
+ * Modelled: write, pwrite, pwritev, ftruncate, truncate, fallocate,
  * copy_file_range, O_TRUNC, O_SYNC and O_DSYNC; creation of a file (durable with
  * its own fsync, as on ext4 and XFS, or its directory's), rename, link and unlink (durable with the
  * directory's fsync).  sync_file_range makes nothing durable, which is true.
@@ -33,6 +33,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,11 +82,17 @@ REAL(int, fdatasync, int);
 REAL(int, ftruncate, int, off_t);
 REAL(int, truncate, const char *, off_t);
 REAL(int, posix_fallocate, int, off_t, off_t);
+REAL(int, fallocate, int, int, off_t, off_t);
 REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned);
 REAL(int, rename, const char *, const char *);
 REAL(int, link, const char *, const char *);
 REAL(int, unlink, const char *);
 REAL(int, statvfs, const char *, struct statvfs *);
+
+#define LOAD_ALL(X) \
+	X(open) X(openat) X(close) X(fclose) X(dup2) X(write) X(pwrite) X(pwritev) X(fsync) \
+	X(fdatasync) X(ftruncate) X(truncate) X(posix_fallocate) X(fallocate) X(copy_file_range) \
+	X(rename) X(link) X(unlink) X(statvfs)
 
 /* Calls may come from other libraries' constructors, before ours. */
 static void
@@ -99,25 +106,8 @@ load(void)
 	if (loaded)
 		return;
 	loaded = 1;
-#define LOAD(name) *(void **) &real_##name = dlsym(RTLD_NEXT, #name)
-	LOAD(open);
-	LOAD(openat);
-	LOAD(close);
-	LOAD(fclose);
-	LOAD(dup2);
-	LOAD(write);
-	LOAD(pwrite);
-	LOAD(pwritev);
-	LOAD(fsync);
-	LOAD(fdatasync);
-	LOAD(ftruncate);
-	LOAD(truncate);
-	LOAD(posix_fallocate);
-	LOAD(copy_file_range);
-	LOAD(rename);
-	LOAD(link);
-	LOAD(unlink);
-	LOAD(statvfs);
+#define LOAD(name) *(void **) &real_##name = dlsym(RTLD_NEXT, #name);
+	LOAD_ALL(LOAD)
 
 	dir = getenv("FL_POWERCUT_ROOT");
 	side = getenv("FL_POWERCUT_SIDE");
@@ -135,10 +125,21 @@ load(void)
 		control = NULL;
 }
 
+/* The tool looks here for whom to kill. */
+static void
+enter(void)
+{
+	control->pids[__atomic_fetch_add(&control->n_pids, 1, __ATOMIC_RELAXED) % FL_PIDS] = getpid();
+}
+
 static __attribute__((constructor)) void
 fl_powercut_begin(void)
 {
 	load();
+	if (control == NULL)
+		return;
+	enter();
+	pthread_atfork(NULL, NULL, enter);
 }
 
 /* Nothing comes back from a machine without power. */
@@ -385,8 +386,8 @@ journal_forget(Journal *j, uint64_t upto)
 			broken("journal");
 	}
 	else if (upto - j->head.base > PUNCH_FROM)
-		(void) !fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
-						  (off_t) (upto - j->head.base) / 4096 * 4096 - 4096);
+		(void) !real_fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
+							   (off_t) (upto - j->head.base) / 4096 * 4096 - 4096);
 	journal_save(j);
 }
 
@@ -633,27 +634,42 @@ truncate(const char *path, off_t length)
 	return result;
 }
 
-int
-posix_fallocate(int fd, off_t offset, off_t length)
+/* Only growth is noted: nothing that was there changes.  Punching holes and the like is not what a server does. */
+static int
+allocate(int fd, int mode, off_t offset, off_t length, int posix)
 {
 	Journal		j;
 	struct stat st;
-	int			result;
+	int			result = ENOSPC;
 
-	if (!is_ours(fd))
-		return real_posix_fallocate(fd, offset, length);
 	journal_open(&j, fd_inode[fd], 1);
 	if (fstat(fd, &st) != 0)
 		broken("fstat");
-	if (!take_space(volume_of(fd), offset + length - st.st_size))
+	if (take_space(volume_of(fd), offset + length - st.st_size))
 	{
-		journal_close(&j);
-		return ENOSPC;
+		journal_note(&j, fd, st.st_size, 0, st.st_size, 0);
+		if (posix)
+			result = real_posix_fallocate(fd, offset, length);
+		else
+			result = real_fallocate(fd, mode, offset, length) == 0 ? 0 : errno;
 	}
-	journal_note(&j, fd, st.st_size, 0, st.st_size, 0);
-	result = real_posix_fallocate(fd, offset, length);
 	journal_close(&j);
 	return result;
+}
+
+int
+posix_fallocate(int fd, off_t offset, off_t length)
+{
+	return is_ours(fd) ? allocate(fd, 0, offset, length, 1) : real_posix_fallocate(fd, offset, length);
+}
+
+int
+fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	if (!is_ours(fd))
+		return real_fallocate(fd, mode, offset, length);
+	errno = allocate(fd, mode, offset, length, 0);
+	return errno == 0 ? 0 : -1;
 }
 
 /* ---- what makes it durable ------------------------------------------------------------------ */
@@ -965,6 +981,7 @@ ALIAS(pwrite, ssize_t pwrite64(int, const void *, size_t, off_t));
 ALIAS(pwritev, ssize_t pwritev64(int, const struct iovec *, int, off_t));
 ALIAS(ftruncate, int ftruncate64(int, off_t));
 ALIAS(truncate, int truncate64(const char *, off_t));
+ALIAS(fallocate, int fallocate64(int, int, off_t, off_t));
 ALIAS(posix_fallocate, int posix_fallocate64(int, off_t, off_t));
 
 /* Where files are large anyway, the two structures are one. */

@@ -5,7 +5,7 @@
  *
  * A side folder, on the file system of the data directory but outside of it:
  *
- *	control		one page, mapped by every process of the cluster
+ *	control		mapped by every process of the cluster
  *	j/<inode>	what a file held before each write since its last fsync
  *	ops			creations, renames, links, removals and directory fsyncs, a line each
  *	dead/<n>	links to files that were removed, or replaced by a rename
@@ -28,6 +28,8 @@
 #define FL_VOLUME_DATA		0
 #define FL_VOLUME_WAL		1
 
+#define FL_PIDS				65536
+
 typedef struct FlControl
 {
 	uint32_t	magic;
@@ -39,6 +41,8 @@ typedef struct FlControl
 	uint64_t	fsyncs;
 	uint64_t	refused;		/* writes refused for want of space */
 	int64_t		free[2];		/* bytes left per volume; negative: no bound */
+	uint64_t	n_pids;			/* processes that ever had this page, a ring of the newest */
+	int32_t		pids[FL_PIDS];
 } FlControl;
 
 typedef struct FlUndoHeader

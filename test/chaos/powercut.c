@@ -202,44 +202,62 @@ has_mapped(const char *pid, const char *path)
 	return found;
 }
 
-/* Sends a signal to whoever has the control page mapped; how many there were. */
+static int	victims[FL_PIDS];
+
+/* Stops whoever has the control page mapped; how many there were.  A pid may be another process's by now. */
 static int
-signal_all(const char *path, int signo)
+stop_all(const FlControl *c, const char *path)
 {
-	DIR		   *d = opendir("/proc");
-	struct dirent *e;
+	uint64_t	end = __atomic_load_n(&c->n_pids, __ATOMIC_ACQUIRE);
 	int			n = 0;
 
-	while ((e = readdir(d)) != NULL)
+	for (uint64_t i = end < FL_PIDS ? 0 : end - FL_PIDS; i < end; i++)
 	{
-		int			pid = atoi(e->d_name);
+		char		name[16];
+		int			pid = c->pids[i % FL_PIDS];
 
-		if (pid > 0 && pid != getpid() && has_mapped(e->d_name, path) && kill(pid, signo) == 0)
-			n++;
+		snprintf(name, sizeof(name), "%d", pid);
+		if (pid > 0 && kill(pid, 0) == 0 && has_mapped(name, path) && kill(pid, SIGSTOP) == 0)
+			victims[n++] = pid;
 	}
-	closedir(d);
 	return n;
+}
+
+static void
+wait_gone(int pid, const char *path)
+{
+	char		name[32];
+
+	snprintf(name, sizeof(name), "%d", pid);
+	for (int turn = 0; turn < 20000; turn++)
+	{
+		if (kill(pid, 0) != 0 || !has_mapped(name, path))
+			return;
+		usleep(1000);
+	}
+	errno = ETIMEDOUT;
+	die("a process does not die");
 }
 
 /* Stops all first, so that nobody sees the others die, and kills until nobody is left. */
 static int
-kill_all(void)
+kill_all(const FlControl *c)
 {
 	char		path[PATH_MAX];
-	int			killed;
+	int			killed = 0,
+				n;
 
 	if (realpath(side_path("control"), path) == NULL)
 		die("control");
-	killed = signal_all(path, SIGSTOP);
-	for (int turn = 0; turn < 2000; turn++)
+	while ((n = stop_all(c, path)) > 0)
 	{
-		if (signal_all(path, SIGKILL) == 0)
-			return killed;
-		usleep(5000);
+		for (int i = 0; i < n; i++)
+			kill(victims[i], SIGKILL);
+		for (int i = 0; i < n; i++)
+			wait_gone(victims[i], path);
+		killed += n;
 	}
-	errno = ETIMEDOUT;
-	die("processes that do not die");
-	return 0;
+	return killed;
 }
 
 /* ---- where each inode is ----------------------------------------------------------------- */
@@ -606,7 +624,7 @@ cut(void)
 	int			killed;
 
 	__atomic_store_n(&c->cut, 1, __ATOMIC_RELEASE);
-	killed = kill_all();
+	killed = kill_all(c);
 	undo_contents();
 	undo_names();
 	clear_side();

@@ -7,7 +7,7 @@
  * and answers each with "ok" or the error's name; the test knows what must be left.
  *
  *	open NAME [creat] [trunc] [dsync]	write TEXT		pwrite OFFSET TEXT
- *	truncate SIZE	fsync	close	fsyncdir	rename A B	unlink A	link A B
+ *	truncate SIZE	allocate SIZE	fsync	close	fsyncdir	rename A B	unlink A	link A B
  *
  *-------------------------------------------------------------------------
  */
@@ -63,6 +63,8 @@ run(char *line)
 		return pwrite(file, b, strlen(b), atol(a)) == (ssize_t) strlen(b) ? 0 : -1;
 	if (strcmp(word, "truncate") == 0)
 		return ftruncate(file, atol(a));
+	if (strcmp(word, "allocate") == 0)
+		return fallocate(file, 0, 0, atol(a));
 	if (strcmp(word, "fsync") == 0)
 		return fdatasync(file);
 	if (strcmp(word, "close") == 0)
