@@ -24,7 +24,7 @@ sub pollers
     print $f "$query;\n";
     close $f;
     $h{run} = IPC::Run::start(
-        [ 'pgbench', '-n', '-c', $sessions, '-t', 1, '-f', $file, '-d', $s->node->connstr('fleetlog') ],
+        [ 'sh', '-c', 'ulimit -n 4096; exec pgbench "$@"', 'pgbench', '-n', '-c', $sessions, '-t', 1, '-f', $file, '-d', $s->node->connstr('fleetlog') ],
         '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     $s->wait_for("SELECT waiting = $sessions FROM fleetlog.stat_wait", 't', "$sessions sessions to wait");
     return \%h;
