@@ -29,6 +29,7 @@
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
+#include "libpq/libpq-be.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -201,6 +202,28 @@ fl_tail_wait_arm(void)
 	pg_atomic_exchange_u32(&mine->woken, 0);
 }
 
+/*
+ * Sleep; a client that has gone ends the session as the server's own check of
+ * connections would (client_connection_check_interval), but without a timer.
+ */
+static void
+sleep_once(long timeout)
+{
+	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
+	int			rc;
+
+	if (MyProcPort != NULL && WaitEventSetCanReportClosed())
+		rc = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_CLOSED, MyProcPort->sock, timeout, PG_WAIT_EXTENSION);
+	else
+		rc = WaitLatch(MyLatch, events, timeout, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	if (rc & WL_SOCKET_CLOSED)
+	{
+		ClientConnectionLost = true;
+		InterruptPending = true;
+	}
+}
+
 bool
 fl_tail_wait_sleep(TimestampTz until)
 {
@@ -221,8 +244,7 @@ fl_tail_wait_sleep(TimestampTz until)
 		}
 		if (RecoveryInProgress())
 			left = Min(left, FL_STANDBY_LOOK_MS);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
+		sleep_once(left);
 		if (RecoveryInProgress())
 			return true;
 	}

@@ -25,8 +25,8 @@ sub pollers
     close $f;
     $h{run} = IPC::Run::start(
         [ 'sh', '-c', 'ulimit -n 4096; exec pgbench "$@"', 'pgbench', '-n', '-c', $sessions, '-t', 1, '-f', $file, '-d', $s->node->connstr('fleetlog') ],
-        '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout($FleetlogTest::TIMEOUT));
-    $s->wait_for("SELECT waiting = $sessions FROM fleetlog.stat_wait", 't', "$sessions sessions to wait");
+        '>', \$h{out}, '2>', \$h{err}, IPC::Run::timeout(900));
+    FleetlogTest::wait_until(sub { $s->sql('SELECT waiting FROM fleetlog.stat_wait') == $sessions }, "$sessions sessions to wait", 600);
     return \%h;
 }
 
@@ -120,6 +120,14 @@ SKIP:
         $s->wait_for('SELECT waiting = 0 FROM fleetlog.stat_wait', 't', "nobody to be left after $how");
         pass("nobody is left after $how");
     }
+}
+
+# A client that was killed does not leave its session waiting.
+{
+    my $p = pollers(3, "SELECT * FROM fleetlog.poll('quiet', '{\"0\": 1000, \"1\": 1000}', wait => '1 h')");
+    $p->{run}->kill_kill(grace => 0);
+    $s->wait_for('SELECT waiting = 0 FROM fleetlog.stat_wait', 't', 'the sessions of a killed client to end');
+    pass('nobody waits for a client that has gone');
 }
 
 # take() waits likewise, and gets what it was woken for.
