@@ -170,6 +170,14 @@ typedef RelFileNode FlRelFile;
 	build_expression_pathkey((root), (expr), NULL, (opno), (relids), false)
 #endif
 
+/*
+ * What a session waits with for its client: socket, latch, postmaster, in this
+ * order from 14 on.  Declared here because the server's header for it wants the
+ * headers of every library that the server was built with.
+ */
+extern PGDLLIMPORT struct WaitEventSet *FeBeWaitSet;
+#define FL_FEBE_SOCKET				0
+
 /* The number of our PGPROC is a variable of its own since 17. */
 #if PG_VERSION_NUM >= 170000
 #define FL_MY_PROC_NUMBER			MyProcNumber

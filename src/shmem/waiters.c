@@ -29,7 +29,6 @@
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
-#include "libpq/libpq-be.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -209,18 +208,28 @@ fl_tail_wait_arm(void)
 static void
 sleep_once(long timeout)
 {
-	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
-	int			rc;
+	WaitEvent	events[3];
+	int			n;
 
-	if (MyProcPort != NULL && WaitEventSetCanReportClosed())
-		rc = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_CLOSED, MyProcPort->sock, timeout, PG_WAIT_EXTENSION);
-	else
-		rc = WaitLatch(MyLatch, events, timeout, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	if (rc & WL_SOCKET_CLOSED)
+	if (FeBeWaitSet == NULL || !WaitEventSetCanReportClosed())
 	{
-		ClientConnectionLost = true;
-		InterruptPending = true;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		return;
+	}
+	/* Whoever reads from the client next says anew what he waits for. */
+	ModifyWaitEvent(FeBeWaitSet, FL_FEBE_SOCKET, WL_SOCKET_CLOSED, NULL);
+	n = WaitEventSetWait(FeBeWaitSet, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	for (int i = 0; i < n; i++)
+	{
+		if (events[i].events & WL_POSTMASTER_DEATH)
+			proc_exit(1);
+		if (events[i].events & WL_SOCKET_CLOSED)
+		{
+			ClientConnectionLost = true;
+			InterruptPending = true;
+		}
 	}
 }
 
