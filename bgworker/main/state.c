@@ -2,7 +2,8 @@
  *
  * state.c
  *		The state worker: values that had to wait for a lock are written when it is
- *		gone, and clears that nothing older can follow are forgotten.
+ *		gone, last values are folded from the log (src/state/fold.c), and clears that
+ *		nothing older can follow are forgotten.
  *
  * It runs only where a mount has a state table.  Each piece of work is a transaction
  * of its own; an error is logged and the work is tried again after a while.
@@ -18,10 +19,12 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
@@ -29,6 +32,7 @@
 #define MIN_PAUSE_MS	5
 #define MAX_PAUSE_MS	200
 #define ERROR_PAUSE_MS	1000
+#define GATHER_MS		2
 #define PURGE_MS		60000
 #define LOOK_MS			10000	/* for values that a crash has left waiting */
 
@@ -44,18 +48,27 @@ purge(void)
 	CommitTransactionCommand();
 }
 
-/* One turn; returns how many values still wait, -1 after an error. */
-static int
-run_turn(bool purge_too)
+typedef struct Turn
 {
-	volatile int waiting = -1;
+	MemoryContext mcxt;
+	bool		purge;
+	bool		look;			/* at state_pending, although nobody says that something is there */
+	long		fold_wait;		/* until the folder wants to be called again */
+	int			waiting;		/* values that wait for a lock, -1 after an error */
+} Turn;
 
+static void
+run_turn(volatile Turn *turn)
+{
+	turn->waiting = -1;
+	turn->fold_wait = -1;
 	fl_worker_die_at_once = true;
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
-		waiting = fl_state_retry();
-		if (purge_too)
+		turn->fold_wait = fl_state_fold_run(turn->mcxt);
+		turn->waiting = turn->look || fl_state_retry_wanted() ? fl_state_retry() : 0;
+		if (turn->purge)
 			purge();
 	}
 	PG_CATCH();
@@ -63,16 +76,15 @@ run_turn(bool purge_too)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(TopMemoryContext);
 		EmitErrorReport();
-		AbortCurrentTransaction();
+		AbortOutOfAnyTransaction();
 		FlushErrorState();
 		FL_COUNT(FL_C_ERRORS, 1);
 		RESUME_INTERRUPTS();
-		waiting = -1;
+		turn->waiting = -1;
 	}
 	PG_END_TRY();
 	fl_worker_die_at_once = false;
 	FL_COUNT(FL_C_TURNS, 1);
-	return waiting;
 }
 
 static long
@@ -91,36 +103,51 @@ next_pause(int waiting)
 	return pause;
 }
 
+/* Wait for a tail to move, but let some of it gather. */
+static void
+rest(const volatile Turn *turn)
+{
+	long		pause = next_pause(turn->waiting);
+
+	if (turn->waiting >= 0 && turn->fold_wait == 0)
+		return;
+	(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, GATHER_MS, PG_WAIT_EXTENSION);
+	fl_worker_wait(turn->waiting >= 0 && turn->fold_wait > 0 ? Min(pause, turn->fold_wait) : pause);
+}
+
 void
 fl_main_state(Datum arg)
 {
-	MemoryContext turn_context;
 	TimestampTz last_purge;
+	TimestampTz last_look = 0;
+	Turn		turn = {0};
 
 	fl_worker_begin(FL_WORKER_STATE, 0, true);
 	SetConfigOption("lock_timeout", "500ms", PGC_SUSET, PGC_S_OVERRIDE);
 	/* What it commits is answered to publishers: flushed, but no standby is waited for here. */
 	SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
-	turn_context = AllocSetContextCreate(TopMemoryContext, "fleetlog state turn", ALLOCSET_DEFAULT_SIZES);
+	turn.mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog state turn", ALLOCSET_DEFAULT_SIZES);
 	last_purge = GetCurrentTimestamp();
 	while (!fl_worker_should_stop())
 	{
 		TimestampTz now = GetCurrentTimestamp();
-		bool		purge_too = now - last_purge >= PURGE_MS * INT64CONST(1000);
-		int			waiting;
 
-		MemoryContextReset(turn_context);
-		MemoryContextSwitchTo(turn_context);
+		turn.purge = now - last_purge >= PURGE_MS * INT64CONST(1000);
+		turn.look = now - last_look >= LOOK_MS * INT64CONST(1000);
+		MemoryContextReset(turn.mcxt);
+		MemoryContextSwitchTo(turn.mcxt);
 		fl_worker_turn();
-		waiting = run_turn(purge_too);
-		if (purge_too)
+		run_turn(&turn);
+		if (turn.purge)
 			last_purge = now;
-		if (waiting > 0)
-			fl_worker_set_state("running: %d values wait for a lock", waiting);
+		if (turn.look)
+			last_look = now;
+		if (turn.waiting > 0)
+			fl_worker_set_state("running: %d values wait for a lock", turn.waiting);
 		else
 			fl_worker_set_state("running");
 		pgstat_report_stat(false);
-		fl_worker_wait(next_pause(waiting));
+		rest(&turn);
 	}
 	proc_exit(0);
 }

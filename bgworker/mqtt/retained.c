@@ -275,16 +275,69 @@ remember(FlMqttDoor *door, RetainedScan *scan, const FlStateRow *row)
 	scan->after_len = (uint32) row->key_len;
 }
 
+/* Does the state worker fold values of this table from the log? */
+static bool
+is_folded(const RetainedScan *scan)
+{
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+
+	for (int i = 0; i < count; i++)
+		if (mounts[i].state == scan->state && mounts[i].stream == scan->stream && mounts[i].keep == FL_KEEP_LAST &&
+			mounts[i].state_lag_us > 0)
+			return true;
+	return false;
+}
+
+/*
+ * Last values follow the log by the worker that folds them: what lies below the noted
+ * positions must be there, in memory for one topic, in the table for many.
+ */
+static bool
+has_folded(FlMqttDoor *door, const RetainedScan *scan, bool exact)
+{
+	for (int i = 0; i < scan->feed_count; i++)
+	{
+		const FlMqttFeed *feed = &door->feeds[i];
+
+		if (feed->stream != scan->stream || feed->gone)
+			continue;
+		if (exact ? fl_state_is_folded_to(feed->stream, feed->shard, scan->positions[i])
+				  : fl_state_is_flushed_to(feed->stream, feed->shard, scan->positions[i]))
+			continue;
+		if (!exact)
+			fl_state_await_flush();
+		return false;
+	}
+	return true;
+}
+
+/* The value of one topic that is not in the table yet; false: look there. */
+static bool
+offer_last(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan *scan, bool *end)
+{
+	FlStateRow row;
+	bool cleared;
+
+	if (!fl_state_last(scan->state, scan->stream, scan->filter, scan->len, &row, &cleared))
+		return false;
+	*end = cleared || offer_row(door, conn, filter, scan, &row);
+	return true;
+}
+
 /* Reads on in one table; true: it has no more rows. */
 static bool
 read_place(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan *scan, int *budget)
 {
 	bool exact = !filter->wildcard;
-	FlStateScan *rows = fl_state_scan_begin(scan->state, scan->stream, scan->filter, (int32) scan->prefix_len, exact,
-											scan->after, (int32) scan->after_len);
+	FlStateScan *rows;
 	FlStateRow row;
 	bool end = false;
 
+	if (is_folded(scan) && (!has_folded(door, scan, exact) || (exact && offer_last(door, conn, filter, scan, &end))))
+		return end;
+	rows = fl_state_scan_begin(scan->state, scan->stream, scan->filter, (int32) scan->prefix_len, exact, scan->after,
+							   (int32) scan->after_len);
 	/* Somebody alters the table: later.  If it is dropped, its mount will be gone. */
 	if (rows == NULL)
 		return false;

@@ -25,6 +25,7 @@ extern bool fl_read_barrier_on; /* fleetlog.read_barrier */
 extern bool fl_enable_stream_scan; /* fleetlog.enable_stream_scan */
 extern int	fl_max_record_kb;	/* fleetlog.max_record_size */
 extern int	fl_publish_queue_kb;	/* fleetlog.publish_queue */
+extern int	fl_last_value_kb;	/* fleetlog.last_value_memory */
 extern int	fl_disk_reserve_mb; /* fleetlog.disk_reserve */
 extern int	fl_retention_grace_ms;
 extern int	fl_clock_offset_ms; /* fleetlog.clock_offset (tests) */

@@ -75,6 +75,19 @@ extern void fl_state_shmem_init(void);
 extern bool fl_state_worker_wanted(void);
 extern void fl_state_want_worker(void);
 
+/* A durable tail has moved.  Costs a read where no last values are folded. */
+extern void fl_state_tail_moved(void);
+
+/*
+ * Last values (keep => 'last' with a lag): has everything below this offset been
+ * folded, so that fl_state_last finds it; is it in the table?  No transaction.
+ */
+extern bool fl_state_is_folded_to(Oid stream, int32 shard, int64 log_offset);
+extern bool fl_state_is_flushed_to(Oid stream, int32 shard, int64 log_offset);
+
+/* Somebody waits for that: the lag is not stretched meanwhile. */
+extern void fl_state_await_flush(void);
+
 /* ---- DDL ---------------------------------------------------------------------------- */
 
 /* A table that is a state table goes: mounts and bookkeeping with it. */
@@ -107,6 +120,12 @@ extern FlStateScan *fl_state_scan_begin(Oid state, Oid stream, const uint8 *pref
 extern bool fl_state_scan_next(FlStateScan *scan, FlStateRow *row);
 extern void fl_state_scan_end(FlStateScan *scan);
 
+/*
+ * The last value of a topic that is not in its table yet, as a row in palloc'd memory
+ * (*cleared: the topic has none); false: look into the table.  In a transaction.
+ */
+extern bool fl_state_last(Oid state, Oid stream, const uint8 *key, int32 len, FlStateRow *row, bool *cleared);
+
 /* ---- the worker (bgworker/main/state.c) ----------------------------------------------- */
 
 /*
@@ -114,6 +133,16 @@ extern void fl_state_scan_end(FlStateScan *scan);
  * transaction of its own, durable when it returns.  Returns how many still wait.
  */
 extern int	fl_state_retry(void);
+
+/* May fl_state_retry have something to do?  No transaction. */
+extern bool fl_state_retry_wanted(void);
+
+/*
+ * One pass of the folder of last values: read what is durable, write what is due.
+ * Transactions of its own.  Returns milliseconds until it wants to be called again,
+ * -1: not before a tail moves.
+ */
+extern long fl_state_fold_run(MemoryContext turn);
 
 /* Forget clears that nothing older can follow any more.  In a transaction. */
 extern void fl_state_purge_cleared(void);

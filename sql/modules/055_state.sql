@@ -74,3 +74,50 @@ REVOKE ALL ON FUNCTION fleetlog._stat_state() FROM PUBLIC;
 CREATE VIEW fleetlog.stat_state AS SELECT * FROM fleetlog._stat_state();
 COMMENT ON VIEW fleetlog.stat_state IS
 	'one row: values written to state tables since server start, cleared, found older than the row (stale), put off because of a lock (deferred), still waiting for it, written by a retry';
+
+CREATE FUNCTION fleetlog._stat_state_last(OUT state oid, OUT stream oid, OUT state_lag interval, OUT lag_in_force interval,
+	OUT keys bigint, OUT flushes bigint, OUT early_flushes bigint, OUT flushed_at timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_state_last' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 4;
+COMMENT ON FUNCTION fleetlog._stat_state_last() IS 'internal: rows of fleetlog.stat_state_last';
+REVOKE ALL ON FUNCTION fleetlog._stat_state_last() FROM PUBLIC;
+
+CREATE VIEW fleetlog.stat_state_last AS
+	SELECT state::regclass, stream::regclass, state_lag, lag_in_force, keys, flushes, early_flushes, flushed_at
+	FROM fleetlog._stat_state_last();
+COMMENT ON VIEW fleetlog.stat_state_last IS
+	'mounts that keep last values with a lag, by table and stream: the lag, the one in force (longer while an old snapshot pins row versions), values not in the table yet';
+
+-- Values that are not in their table yet.  Who asks was found to have the right on the table (fleetlog._retained).
+CREATE FUNCTION fleetlog._last_values(state regclass, OUT stream regclass, OUT key text, OUT shard int, OUT log_offset bigint,
+	OUT ts timestamptz, OUT tenant text, OUT device text, OUT headers fleetlog.headers, OUT payload bytea, OUT cleared bool)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_last_values' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
+COMMENT ON FUNCTION fleetlog._last_values(regclass) IS 'internal: last values that are not in their state table yet; needs SELECT on the table';
+
+CREATE FUNCTION fleetlog._retained(OUT state regclass, OUT stream regclass, OUT key text, OUT shard int, OUT log_offset bigint,
+	OUT ts timestamptz, OUT tenant text, OUT device text, OUT headers fleetlog.headers, OUT payload bytea)
+	RETURNS SETOF record
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	t regclass;
+BEGIN
+	FOR t IN SELECT c.state FROM fleetlog.state_config c WHERE has_table_privilege(c.state, 'SELECT') ORDER BY c.state LOOP
+		-- Values that are not in the table yet go before those that are; with row-level security only the table knows who may see what.
+		IF row_security_active(t) THEN
+			RETURN QUERY EXECUTE format('SELECT %L::regclass, stream, key, shard, log_offset, ts, tenant, device, headers, payload FROM %s', t, t);
+		ELSE
+			RETURN QUERY EXECUTE format('WITH m AS MATERIALIZED (SELECT * FROM fleetlog._last_values(%L))'
+				' SELECT %L::regclass, stream, key, shard, log_offset, ts, tenant, device, headers, payload FROM %s s'
+				' WHERE NOT EXISTS (SELECT FROM m WHERE m.stream = s.stream AND m.key = s.key)'
+				' UNION ALL SELECT %L::regclass, stream, key, shard, log_offset, ts, tenant, device, headers, payload FROM m WHERE NOT cleared',
+				t, t, t, t);
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._retained() IS 'internal: rows of fleetlog.retained';
+
+CREATE VIEW fleetlog.retained AS SELECT * FROM fleetlog._retained();
+COMMENT ON VIEW fleetlog.retained IS
+	'values in force of all state tables that the caller may read, last values up to date; for one topic ask its table, which has an index';

@@ -45,3 +45,6 @@ GRANT SELECT ON fleetlog.stat_auth TO fleetlog_admin, pg_monitor;
 
 GRANT EXECUTE ON FUNCTION fleetlog._stat_state() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_state TO fleetlog_admin, pg_monitor;
+GRANT EXECUTE ON FUNCTION fleetlog._stat_state_last() TO fleetlog_admin, pg_monitor;
+GRANT SELECT ON fleetlog.stat_state_last TO fleetlog_admin, pg_monitor;
+GRANT SELECT ON fleetlog.retained TO PUBLIC;

@@ -30,6 +30,7 @@
 #include "utils/wait_event.h"
 
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/tail_wait.h"
 #include "shmem_internal.h"
 
@@ -231,6 +232,7 @@ publish_copies(int n)
 void
 fl_wake_doors(void)
 {
+	fl_state_tail_moved();
 	for (int i = 0; i < fl_workers; i++)
 	{
 		FlDoor	   *door = &fl_shared->doors[i];

@@ -39,6 +39,7 @@ bool		fl_read_barrier_on = true;
 bool		fl_enable_stream_scan = true;
 int			fl_max_record_kb = 1024;
 int			fl_publish_queue_kb = 16384;
+int			fl_last_value_kb = 8192;
 int			fl_disk_reserve_mb = 256;
 int			fl_retention_grace_ms = 300000;
 int			fl_clock_offset_ms = 0;
@@ -64,6 +65,11 @@ define_at_start(void)
 							"One more is refused with \"quota exceeded\".",
 							&fl_max_connections, 20000, 10, 2000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.last_value_memory",
+							"Shared memory for last values that are not in their state table yet.",
+							"When it is used up they are written before state_lag is over.",
+							&fl_last_value_kb, 8192, 64, 4194303,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.ingest_ring",
 							"Shared memory for batches between each front door and the appender.",
 							"Rounded up to a power of two. A full ring makes the door stop reading its sockets.",

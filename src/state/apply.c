@@ -82,6 +82,12 @@ table_of(FlStateWriter *w, Oid state)
 	return w->table;
 }
 
+bool
+fl_state_writer_open(FlStateWriter *w, Oid state)
+{
+	return table_of(w, state) != NULL;
+}
+
 static FlStateTable *
 cleared_table(FlStateWriter *w)
 {

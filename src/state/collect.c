@@ -147,7 +147,7 @@ fl_state_collect(FlShard *shard, const FlAppend *batch, int64 base)
 	{
 		/* Where a segment ended within the batch its own base offset is not set. */
 		rec.log_offset = offset++;
-		if (fl_state_change_of(shard->key.stream, shard->key.shard, &rec, false, &c))
+		if (fl_state_change_of(shard->key.stream, shard->key.shard, &rec, FL_STATE_IN_TRANSACTION, &c))
 			note(&c);
 	}
 	MemoryContextSwitchTo(old);
@@ -162,9 +162,20 @@ varlena_datum(struct varlena *v, bool *isnull)
 	return PointerGetDatum(v);
 }
 
-/* The transaction's record commits; its value waits in a row of state_pending. */
 static void
-defer(const FlStateChange *c)
+await(const FlStateChange *c)
+{
+	put_aside = put_aside ? repalloc(put_aside, sizeof(PutAside) * (nput_aside + 1)) :
+		MemoryContextAlloc(context, sizeof(PutAside));
+	put_aside[nput_aside++] = (PutAside) {
+		.stream = c->stream,.shard = c->pos.shard,.log_offset = c->pos.log_offset
+	};
+	fl_state_wait_add(c->stream, c->pos.shard, c->pos.log_offset);
+}
+
+/* The transaction's record commits; its value waits in a row of state_pending. */
+void
+fl_state_defer(const FlStateChange *c, bool awaited)
 {
 	Oid			headers_type = fl_state_headers_type();
 	Oid			types[12] = {REGCLASSOID, REGCLASSOID, TEXTOID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, BOOLOID,
@@ -182,12 +193,9 @@ defer(const FlStateChange *c)
 	fl_config_execute("INSERT INTO fleetlog.state_pending (state, stream, key, shard, log_offset, ts, home, cleared,"
 					  " tenant, device, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
 					  12, types, values, nulls);
-	put_aside = put_aside ? repalloc(put_aside, sizeof(PutAside) * (nput_aside + 1)) :
-		MemoryContextAlloc(context, sizeof(PutAside));
-	put_aside[nput_aside++] = (PutAside) {
-		.stream = c->stream,.shard = c->pos.shard,.log_offset = c->pos.log_offset
-	};
-	fl_state_wait_add(c->stream, c->pos.shard, c->pos.log_offset);
+	fl_state_set_pending(true);
+	if (awaited)
+		await(c);
 	pg_atomic_fetch_add_u64(&fl_state_stats()->deferred, 1);
 }
 
@@ -220,7 +228,7 @@ fl_state_apply(void)
 		if (!is_last_of_key(i))
 			continue;
 		if (!fl_state_lock_home(&changes[i]) || fl_state_write(&writer, &changes[i]) == FL_STATE_LOCKED)
-			defer(&changes[i]);
+			fl_state_defer(&changes[i], true);
 	}
 	fl_state_writer_end(&writer);
 	nchanges = 0;

@@ -182,6 +182,7 @@ fl_state_retry(void)
 	MemoryContextSwitchTo(mcxt);
 	if (p.n > 0)
 		answer(&p, done);
+	fl_state_set_pending(waiting > 0 || p.n == RETRY_MAX);
 	if (p.n < RETRY_MAX)
 		fl_state_wait_keep_only(p.changes, p.n);
 	MemoryContextSwitchTo(old);

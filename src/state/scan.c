@@ -138,6 +138,13 @@ split_headers(const uint8 *data, int32 len, FlLogRecord *rec)
 	rec->headers_len = (int32) fl_reader_left(&r);
 }
 
+static const uint8 *
+varlena_bytes(struct varlena *v, int32 *len)
+{
+	*len = v != NULL ? (int32) VARSIZE_ANY_EXHDR(v) : -1;
+	return v != NULL ? (const uint8 *) VARDATA_ANY(v) : NULL;
+}
+
 static void
 fill_row(FlStateScan *s, FlStateRow *row)
 {
@@ -162,6 +169,32 @@ fill_row(FlStateScan *s, FlStateRow *row)
 	split_headers(headers, len, rec);
 	rec->payload = bytes_of(s, FL_ST_PAYLOAD, &rec->payload_len);
 	MemoryContextSwitchTo(old);
+}
+
+bool
+fl_state_last(Oid state, Oid stream, const uint8 *key, int32 len, FlStateRow *row, bool *cleared)
+{
+	FlStateChange c;
+	FlLogRecord *rec = &row->rec;
+
+	if (!fl_last_get(state, stream, key, len, &c))
+		return false;
+	memset(row, 0, sizeof(*row));
+	*cleared = c.cleared;
+	row->key = (const char *) key;
+	row->key_len = len;
+	row->shard = c.pos.shard;
+	rec->key = key;
+	rec->key_len = len;
+	rec->log_offset = c.pos.log_offset;
+	rec->ts = c.pos.ts;
+	rec->created_ms = FL_NO_TIMESTAMP;
+	rec->tenant = varlena_bytes(c.tenant, &rec->tenant_len);
+	rec->device = varlena_bytes(c.device, &rec->device_len);
+	rec->payload = varlena_bytes(c.payload, &rec->payload_len);
+	split_headers(c.headers != NULL ? (const uint8 *) VARDATA_ANY(c.headers) : NULL,
+				  c.headers != NULL ? (int32) VARSIZE_ANY_EXHDR(c.headers) : -1, rec);
+	return true;
 }
 
 bool

@@ -43,6 +43,9 @@ typedef struct StateShared
 	pg_atomic_uint32 n;			/* entries of the list */
 	pg_atomic_uint32 overflow;
 	pg_atomic_uint32 worker_wanted;
+	pg_atomic_uint32 follows;	/* last values are folded from the log */
+	pg_atomic_uint32 flush_awaited;
+	pg_atomic_uint32 pending;	/* rows are in state_pending */
 	pg_atomic_uint64 oldest;	/* append time of the oldest value that waits */
 	FlStateStats stats;
 	Waiting		list[MAX_WAITING];
@@ -54,7 +57,7 @@ Size
 fl_state_shmem_size(void)
 {
 	RequestNamedLWLockTranche(TRANCHE, 1);
-	return MAXALIGN(sizeof(StateShared));
+	return add_size(MAXALIGN(sizeof(StateShared)), fl_last_size());
 }
 
 void
@@ -62,6 +65,7 @@ fl_state_shmem_init(void)
 {
 	bool		found;
 
+	fl_last_init();
 	shared = ShmemInitStruct("fleetlog state", sizeof(StateShared), &found);
 	if (found)
 		return;
@@ -70,6 +74,9 @@ fl_state_shmem_init(void)
 	pg_atomic_init_u32(&shared->n, 0);
 	pg_atomic_init_u32(&shared->overflow, 0);
 	pg_atomic_init_u32(&shared->worker_wanted, 0);
+	pg_atomic_init_u32(&shared->follows, 0);
+	pg_atomic_init_u32(&shared->flush_awaited, 0);
+	pg_atomic_init_u32(&shared->pending, 0);
 	pg_atomic_init_u64(&shared->oldest, PG_INT64_MAX);
 	pg_atomic_init_u64(&shared->stats.applied, 0);
 	pg_atomic_init_u64(&shared->stats.cleared, 0);
@@ -191,6 +198,19 @@ fl_state_waiting(void)
 }
 
 void
+fl_state_set_pending(bool pending)
+{
+	pg_atomic_write_u32(&shared->pending, pending ? 1 : 0);
+}
+
+bool
+fl_state_retry_wanted(void)
+{
+	return pg_atomic_read_u32(&shared->n) != 0 || pg_atomic_read_u32(&shared->overflow) != 0 ||
+		pg_atomic_read_u32(&shared->pending) != 0;
+}
+
+void
 fl_state_set_oldest_waiting(TimestampTz ts)
 {
 	pg_atomic_write_u64(&shared->oldest, (uint64) ts);
@@ -217,6 +237,32 @@ fl_state_want_worker(void)
 		return;
 	pg_atomic_write_u32(&shared->worker_wanted, 1);
 	fl_worker_wake(FL_WORKER_LAUNCHER, 0);
+}
+
+void
+fl_state_tail_moved(void)
+{
+	if (pg_atomic_read_u32(&shared->follows) != 0)
+		fl_worker_wake(FL_WORKER_STATE, 0);
+}
+
+pg_atomic_uint32 *
+fl_state_follows(void)
+{
+	return &shared->follows;
+}
+
+void
+fl_state_await_flush(void)
+{
+	if (pg_atomic_exchange_u32(&shared->flush_awaited, 1) == 0)
+		fl_worker_wake(FL_WORKER_STATE, 0);
+}
+
+bool
+fl_state_flush_is_awaited(void)
+{
+	return pg_atomic_exchange_u32(&shared->flush_awaited, 0) != 0;
 }
 
 /* ---- the view --------------------------------------------------------------------------- */

@@ -69,12 +69,26 @@ extern bool fl_state_same_key(const FlStateChange *a, const FlStateChange *b);
 
 /* ---- values.c: what a record means ------------------------------------------ */
 
+/* Which mounts' values are asked for. */
+typedef enum FlStateScope
+{
+	FL_STATE_IN_TRANSACTION,	/* those written with the record */
+	FL_STATE_FOLDED,			/* those that the state worker folds from the log */
+	FL_STATE_ALL
+} FlStateScope;
+
 /*
- * The change that a record makes to its mount's state table; false: none.  With
- * `lagged`, also what a mount with a state_lag takes (the folder asks so).  The
- * varlenas are palloc'd.
+ * The change that a record makes to its mount's state table; false: none in this
+ * scope.  The varlenas are palloc'd.
  */
-extern bool fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged, FlStateChange *out);
+extern bool fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, FlStateScope scope,
+							   FlStateChange *out);
+
+/* Are values of this mount folded from the log by the state worker? */
+extern bool fl_state_is_folded(const FlMount *mount);
+
+/* The change that the record at this position makes; false: none, or the record is gone. */
+extern bool fl_state_change_at(Oid stream, int32 shard, int64 log_offset, FlStateScope scope, FlStateChange *out);
 
 /* Topic of a record: fl.topic, else its key; false: none that is text. */
 extern bool fl_state_topic_of(const FlLogRecord *rec, const uint8 **topic, int32 *len);
@@ -117,6 +131,8 @@ typedef struct FlStateWriter
 } FlStateWriter;
 
 extern void fl_state_writer_begin(FlStateWriter *w);
+/* Open the table now; false: it is locked. */
+extern bool fl_state_writer_open(FlStateWriter *w, Oid state);
 extern FlStateOutcome fl_state_write(FlStateWriter *w, const FlStateChange *c);
 extern void fl_state_writer_end(FlStateWriter *w);
 
@@ -125,6 +141,52 @@ extern bool fl_state_lock_home(const FlStateChange *c);
 
 /* Oid of type fleetlog.headers. */
 extern Oid	fl_state_headers_type(void);
+
+/* Put a change into state_pending; `awaited`: a publisher waits for it. */
+extern void fl_state_defer(const FlStateChange *c, bool awaited);
+
+/* ---- last.c: last values that are not in their table yet --------------------- */
+
+extern Size fl_last_size(void);
+extern void fl_last_init(void);
+
+/* A value that is later than what is there; only the state worker.  False: no room. */
+extern bool fl_last_put(const FlStateChange *c);
+
+/* Values of one stream and table that are here. */
+extern int	fl_last_count(Oid state, Oid stream);
+
+/* Share of the room that is in use, in percent. */
+extern int	fl_last_used(void);
+
+/* Copies of all values of one stream and table; returns how many. */
+extern int	fl_last_collect(Oid state, Oid stream, FlStateChange **changes);
+
+/* This value is in the table now. */
+extern void fl_last_remove(const FlStateChange *c);
+
+/* All values of a stream and table, which are of no use any more. */
+extern void fl_last_forget(Oid state, Oid stream);
+
+/* The value of one key, palloc'd; false: none here, look into the table. */
+extern bool fl_last_get(Oid state, Oid stream, const uint8 *key, int32 len, FlStateChange *out);
+
+/* What the folder does, for the view; slot by slot. */
+typedef struct FlFoldInfo
+{
+	Oid			state;			/* InvalidOid: free */
+	Oid			stream;
+	int64		lag_us;
+	int64		stretched_us;	/* > lag: an old snapshot pins row versions */
+	int64		keys;			/* values not in the table yet */
+	int64		flushes;
+	int64		early;			/* flushes because memory was short */
+	TimestampTz flushed_at;
+} FlFoldInfo;
+
+#define FL_MAX_FOLDS	256
+extern void fl_fold_show(int n, const FlFoldInfo *info);
+extern int	fl_fold_read(FlFoldInfo *out);
 
 /* ---- shmem.c ---------------------------------------------------------------------- */
 
@@ -147,6 +209,15 @@ extern void fl_state_wait_remove(Oid stream, int32 shard, int64 log_offset);
 /* The transactions that added these have ended: take away what is not in the list. */
 extern void fl_state_wait_keep_only(const FlStateChange *list, int n);
 extern int	fl_state_waiting(void);
+
+/* There is something in state_pending, as far as this process knows. */
+extern void fl_state_set_pending(bool pending);
+
+/* Somebody waits for a flush of last values since the last call. */
+extern bool fl_state_flush_is_awaited(void);
+
+/* Set while last values are folded: whoever moves durable tails wakes the state worker. */
+extern pg_atomic_uint32 *fl_state_follows(void);
 
 /* Append time of the oldest value that waits, PG_INT64_MAX: none. */
 extern void fl_state_set_oldest_waiting(TimestampTz ts);

@@ -74,11 +74,17 @@ fl_state_same_key(const FlStateChange *a, const FlStateChange *b)
 }
 
 bool
+fl_state_is_folded(const FlMount *mount)
+{
+	return OidIsValid(mount->state) && mount->keep == FL_KEEP_LAST && mount->state_lag_us > 0;
+}
+
+bool
 fl_state_is_value(const FlMount *mount, bool retain)
 {
 	if (!OidIsValid(mount->state))
 		return false;
-	return retain || (mount->keep == FL_KEEP_LAST && mount->state_lag_us == 0);
+	return !fl_state_is_folded(mount) && (retain || mount->keep == FL_KEEP_LAST);
 }
 
 bool
@@ -194,7 +200,8 @@ home_shard(const FlMount *mount, const uint8 *topic, int32 len)
 }
 
 bool
-fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged, FlStateChange *out)
+fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, FlStateScope scope,
+				   FlStateChange *out)
 {
 	const uint8 *topic;
 	const uint8 *value;
@@ -208,7 +215,7 @@ fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged,
 	mount = fl_mount_match((const char *) topic, len);
 	if (mount == NULL || mount->stream != stream || !OidIsValid(mount->state))
 		return false;
-	if (mount->keep == FL_KEEP_LAST && mount->state_lag_us > 0 && !lagged)
+	if (scope != FL_STATE_ALL && fl_state_is_folded(mount) != (scope == FL_STATE_FOLDED))
 		return false;
 	retain = find_reserved(rec, "fl.retain", &value, &value_len);
 	if (mount->keep == FL_KEEP_RETAINED && !retain && rec->payload_len >= 0)
@@ -230,4 +237,34 @@ fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, bool lagged,
 	out->payload = make_varlena(rec->payload, rec->payload_len);
 	out->bytes += (out->headers != NULL ? VARSIZE(out->headers) : 0) + rec->payload_len;
 	return true;
+}
+
+bool
+fl_state_change_at(Oid stream, int32 shard, int64 log_offset, FlStateScope scope, FlStateChange *out)
+{
+	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog state record", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+	FlLogPosition pos = {.offset = log_offset};
+	FlLogReader *reader;
+	FlBatchDecoder *decoder;
+	FlStoredBatch batch;
+	FlLogRecord rec;
+	bool		found = false;
+
+	if (log_offset < fl_log_head(stream, shard))
+		return false;
+	MemoryContextSwitchTo(mcxt);
+	decoder = fl_batch_decoder_create(mcxt);
+	reader = fl_log_reader_begin(stream, shard, &pos, log_offset + 1);
+	if (fl_log_reader_next(reader, &batch))
+	{
+		fl_batch_decoder_open(decoder, &batch);
+		while (!found && fl_batch_decoder_next(decoder, &rec))
+			found = rec.log_offset == log_offset;
+	}
+	MemoryContextSwitchTo(old);
+	found = found && fl_state_change_of(stream, shard, &rec, scope, out);
+	fl_log_reader_end(reader);
+	MemoryContextDelete(mcxt);
+	return found;
 }
