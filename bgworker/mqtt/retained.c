@@ -302,8 +302,8 @@ has_folded(FlMqttDoor *door, const RetainedScan *scan, bool exact)
 
 		if (feed->stream != scan->stream || feed->gone)
 			continue;
-		if (exact ? fl_state_is_folded_to(feed->stream, feed->shard, scan->positions[i])
-				  : fl_state_is_flushed_to(feed->stream, feed->shard, scan->positions[i]))
+		if (exact ? fl_state_is_folded_to(scan->state, feed->stream, feed->shard, scan->positions[i])
+				  : fl_state_is_flushed_to(scan->state, feed->stream, feed->shard, scan->positions[i]))
 			continue;
 		if (!exact)
 			fl_state_await_flush();

@@ -95,8 +95,6 @@ typedef struct FlShard
 	XLogRecPtr	confirm_lsn;	/* LSN at which flushed_tail becomes confirmed */
 
 	/* --- counters, relaxed --------------------------------------------- */
-	pg_atomic_uint64 folded;	/* last values: read up to here ... */
-	pg_atomic_uint64 state_flushed;	/* ... and in their table (state worker) */
 	pg_atomic_uint64 n_records;
 	pg_atomic_uint64 n_batches;
 	pg_atomic_uint64 n_bytes;

@@ -82,8 +82,8 @@ extern void fl_state_tail_moved(void);
  * Last values (keep => 'last' with a lag): has everything below this offset been
  * folded, so that fl_state_last finds it; is it in the table?  No transaction.
  */
-extern bool fl_state_is_folded_to(Oid stream, int32 shard, int64 log_offset);
-extern bool fl_state_is_flushed_to(Oid stream, int32 shard, int64 log_offset);
+extern bool fl_state_is_folded_to(Oid state, Oid stream, int32 shard, int64 log_offset);
+extern bool fl_state_is_flushed_to(Oid state, Oid stream, int32 shard, int64 log_offset);
 
 /* Somebody waits for that: the lag is not stretched meanwhile. */
 extern void fl_state_await_flush(void);

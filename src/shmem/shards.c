@@ -165,8 +165,6 @@ init_entry(FlShardEntry *entry, bool quorum, bool provisional)
 	pg_atomic_init_u64(&shard->flushed_tail, 0);
 	pg_atomic_init_u64(&shard->confirmed_tail, 0);
 	pg_atomic_init_u64(&shard->head, 0);
-	pg_atomic_init_u64(&shard->folded, 0);
-	pg_atomic_init_u64(&shard->state_flushed, 0);
 	pg_atomic_init_u64(&shard->n_records, 0);
 	pg_atomic_init_u64(&shard->n_batches, 0);
 	pg_atomic_init_u64(&shard->n_bytes, 0);

@@ -19,8 +19,8 @@
  * An old snapshot that somebody holds keeps every version of a row.  While the
  * versions of the flush before last cannot go, each flush doubles the lag, so that
  * their number grows with the logarithm of the time; as soon as they can go it is
- * state_lag again.  Subscribers who wait for a flush are not made to wait longer than
- * the lag itself.
+ * state_lag again.  Subscribers to many topics, who are answered from the table, are not
+ * made to wait for it longer than a second.
  *
  * Only the state worker calls what is here.
  *
@@ -48,6 +48,7 @@
 
 #define TURN_RECORDS	20000	/* read in one transaction at most */
 #define MAX_STRETCH_US	(600 * USECS_PER_SEC)
+#define AWAITED_US		USECS_PER_SEC	/* subscribers to many topics wait so long at most */
 #define BUSY_PAUSE_MS	200		/* table locked: later */
 
 /* One stream and state table. */
@@ -273,30 +274,30 @@ read_shard(Fold *f, int32 shard, int *budget)
 	MemoryContextDelete(row);
 }
 
-/* Positions that subscribers compare with; of several tables the one that is least far. */
+/* Positions that subscribers wait for; the list is made anew when there are others. */
 static void
 publish_positions(void)
 {
-	for (int i = 0; i < nfolds; i++)
-	{
-		for (int32 s = 0; s < folds[i].nshards; s++)
-		{
-			FlShard    *shard = fl_shard_find(folds[i].stream, s);
-			int64		folded = folds[i].cursors[s].offset;
-			int64		flushed = folds[i].flushed[s];
+	static uint64 version = 0;
+	static int	count = 0;
+	int			n = 0;
 
-			if (shard == NULL)
-				continue;
-			for (int j = 0; j < nfolds; j++)
-				if (folds[j].stream == folds[i].stream && s < folds[j].nshards)
-				{
-					folded = Min(folded, folds[j].cursors[s].offset);
-					flushed = Min(flushed, folds[j].flushed[s]);
-				}
-			pg_atomic_write_u64(&shard->folded, (uint64) folded);
-			pg_atomic_write_u64(&shard->state_flushed, (uint64) flushed);
-		}
+	for (int i = 0; i < nfolds; i++)
+		n += folds[i].nshards;
+	if (version != seen_version || count != n)
+	{
+		fl_fold_positions_clear();
+		for (int i = 0; i < nfolds; i++)
+			for (int32 s = 0; s < folds[i].nshards; s++)
+				fl_fold_position_add(folds[i].state, folds[i].stream, s, folds[i].cursors[s].offset, folds[i].flushed[s]);
+		version = seen_version;
+		count = n;
+		return;
 	}
+	n = 0;
+	for (int i = 0; i < nfolds; i++)
+		for (int32 s = 0; s < folds[i].nshards; s++)
+			fl_fold_position_set(n++, folds[i].cursors[s].offset, folds[i].flushed[s]);
 }
 
 /* ---- flushing --------------------------------------------------------------------------- */
@@ -339,18 +340,20 @@ some_are_full(void)
 }
 
 static bool
-is_due(Fold *f, TimestampTz now)
+is_due(Fold *f, TimestampTz now, bool awaited)
 {
 	if (!has_news(f))
 		return false;
 	/* Slots are short: everybody gives back what he has. */
 	if (some_are_full())
 		return true;
+	if (awaited && now - f->flushed_at >= Min(f->lag_us, AWAITED_US))
+		return true;
 	if (now - f->flushed_at < f->lag_us)
 		return false;
 	if (f->stretch_us > f->lag_us && !is_pinned(f))
 		f->stretch_us = f->lag_us;
-	return now - f->flushed_at >= (fl_state_flush_is_awaited() ? f->lag_us : f->stretch_us);
+	return now - f->flushed_at >= f->stretch_us;
 }
 
 static void
@@ -509,6 +512,7 @@ fl_state_fold_run(MemoryContext turn)
 	TimestampTz now;
 	long		wait;
 	bool		due[FL_MAX_FOLDS] = {false};
+	bool		awaited;
 
 	turn_context = turn;
 	if (fold_context == NULL)
@@ -518,9 +522,10 @@ fl_state_fold_run(MemoryContext turn)
 	}
 	read_all();
 	now = GetCurrentTimestamp();
+	awaited = fl_state_flush_is_awaited();
 	StartTransactionCommand();
 	for (int i = 0; i < nfolds && i < FL_MAX_FOLDS; i++)
-		due[i] = is_due(&folds[i], now);
+		due[i] = is_due(&folds[i], now, awaited);
 	CommitTransactionCommand();
 	for (int i = 0; i < nfolds && i < FL_MAX_FOLDS; i++)
 	{

@@ -55,12 +55,26 @@ typedef struct Slot
 
 #define SLOT_ROOM	(SLOT_SIZE - offsetof(Slot, bytes))
 
+/* How far one shard has been read for one table. */
+typedef struct FoldPosition
+{
+	Oid			state;
+	Oid			stream;
+	int32		shard;
+	int64		folded;
+	int64		flushed;
+} FoldPosition;
+
+#define MAX_POSITIONS	4096
+
 typedef struct LastShared
 {
 	LWLock	   *lock;
 	uint64		seed[2];
 	pg_atomic_uint32 used;
 	FlFoldInfo	folds[FL_MAX_FOLDS];
+	int			npositions;
+	FoldPosition positions[MAX_POSITIONS];
 } LastShared;
 
 static LastShared *shared = NULL;
@@ -410,18 +424,74 @@ fl_fold_read(FlFoldInfo *out)
 
 /* ---- how far --------------------------------------------------------------------------- */
 
-bool
-fl_state_is_folded_to(Oid stream, int32 shard, int64 log_offset)
+void
+fl_fold_positions_clear(void)
 {
-	FlShard    *s = fl_shard_find(stream, shard);
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->npositions = 0;
+	LWLockRelease(shared->lock);
+}
 
-	return s == NULL || (int64) pg_atomic_read_u64(&s->folded) >= log_offset;
+void
+fl_fold_position_add(Oid state, Oid stream, int32 shard, int64 folded, int64 flushed)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (shared->npositions < MAX_POSITIONS)
+		shared->positions[shared->npositions++] = (FoldPosition) {
+			.state = state,.stream = stream,.shard = shard,.folded = folded,.flushed = flushed
+		};
+	LWLockRelease(shared->lock);
+}
+
+void
+fl_fold_position_set(int n, int64 folded, int64 flushed)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (n < shared->npositions)
+	{
+		shared->positions[n].folded = folded;
+		shared->positions[n].flushed = flushed;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* One that is not in the list is not waited for: better an older value than none. */
+static void
+read_position(Oid state, Oid stream, int32 shard, int64 *folded, int64 *flushed)
+{
+	*folded = *flushed = PG_INT64_MAX;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->npositions; i++)
+	{
+		const FoldPosition *p = &shared->positions[i];
+
+		if (p->state != state || p->stream != stream || p->shard != shard)
+			continue;
+		*folded = p->folded;
+		*flushed = p->flushed;
+		break;
+	}
+	if (shared->npositions == 0)
+		*folded = *flushed = 0; /* the worker has not begun yet */
+	LWLockRelease(shared->lock);
 }
 
 bool
-fl_state_is_flushed_to(Oid stream, int32 shard, int64 log_offset)
+fl_state_is_folded_to(Oid state, Oid stream, int32 shard, int64 log_offset)
 {
-	FlShard    *s = fl_shard_find(stream, shard);
+	int64		folded;
+	int64		flushed;
 
-	return s == NULL || (int64) pg_atomic_read_u64(&s->state_flushed) >= log_offset;
+	read_position(state, stream, shard, &folded, &flushed);
+	return folded >= log_offset;
+}
+
+bool
+fl_state_is_flushed_to(Oid state, Oid stream, int32 shard, int64 log_offset)
+{
+	int64		folded;
+	int64		flushed;
+
+	read_position(state, stream, shard, &folded, &flushed);
+	return flushed >= log_offset;
 }

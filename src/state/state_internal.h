@@ -184,6 +184,11 @@ typedef struct FlFoldInfo
 	TimestampTz flushed_at;
 } FlFoldInfo;
 
+/* How far each shard is, in the order in which they were added. */
+extern void fl_fold_positions_clear(void);
+extern void fl_fold_position_add(Oid state, Oid stream, int32 shard, int64 folded, int64 flushed);
+extern void fl_fold_position_set(int n, int64 folded, int64 flushed);
+
 #define FL_MAX_FOLDS	256
 extern void fl_fold_show(int n, const FlFoldInfo *info);
 extern int	fl_fold_read(FlFoldInfo *out);
