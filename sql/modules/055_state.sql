@@ -121,3 +121,16 @@ COMMENT ON FUNCTION fleetlog._retained() IS 'internal: rows of fleetlog.retained
 CREATE VIEW fleetlog.retained AS SELECT * FROM fleetlog._retained();
 COMMENT ON VIEW fleetlog.retained IS
 	'values in force of all state tables that the caller may read, last values up to date; for one topic ask its table, which has an index';
+
+CREATE FUNCTION fleetlog.rebuild_state(state regclass) RETURNS void
+	AS 'MODULE_PATHNAME', 'fl_sql_rebuild_state' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog.rebuild_state(regclass) IS
+	'make a state table what the history of its streams implies, while writes go on; rows older than the history stay';
+REVOKE ALL ON FUNCTION fleetlog.rebuild_state(regclass) FROM PUBLIC;
+
+CREATE FUNCTION fleetlog.verify(stream regclass, OUT shard int, OUT check_name text, OUT ok bool, OUT detail text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_verify' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 16;
+COMMENT ON FUNCTION fleetlog.verify(regclass) IS
+	'read all of a stream: checksums, dense offsets, order of times by shard, and whether its state tables are what the history implies';
+REVOKE ALL ON FUNCTION fleetlog.verify(regclass) FROM PUBLIC;

@@ -11,6 +11,8 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog._segment_width(interval, bigint, int, float8, float8, int, int, bigint, interval),
 	fleetlog._create_segment(regclass, int, bigint, bigint),
 	fleetlog.create_state(text),
+	fleetlog.rebuild_state(regclass),
+	fleetlog.verify(regclass),
 	fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int),
 	fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval),
 	fleetlog.unmount(text),

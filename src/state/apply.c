@@ -240,3 +240,18 @@ fl_state_write(FlStateWriter *w, const FlStateChange *c)
 		return FL_STATE_LOCKED;
 	return FL_STATE_DONE;
 }
+
+bool
+fl_state_force(FlStateWriter *w, const FlStateChange *c, const FlStatePos *seen)
+{
+	Present		p;
+
+	if (table_of(w, c->state) == NULL || !look(w, c, &p))
+		return false;
+	if (p.row != (seen != NULL) || (p.row && fl_state_pos_cmp(&p.row_pos, seen) != 0))
+		return false;
+	if (!c->cleared)
+		return (!p.cleared || fl_state_pos_cmp(&p.cleared_pos, &c->pos) < 0) && write_value(w, c, &p);
+	/* The clear is noted already, or so long ago that it is forgotten. */
+	return !p.row || fl_state_table_delete(w->table);
+}

@@ -134,6 +134,13 @@ extern void fl_state_writer_begin(FlStateWriter *w);
 /* Open the table now; false: it is locked. */
 extern bool fl_state_writer_open(FlStateWriter *w, Oid state);
 extern FlStateOutcome fl_state_write(FlStateWriter *w, const FlStateChange *c);
+
+/*
+ * Make the row what the change says, whatever it is now, provided that it is still
+ * the row that was seen (NULL: none) and nothing later has cleared the key.  False:
+ * left alone.  For rebuild_state.
+ */
+extern bool fl_state_force(FlStateWriter *w, const FlStateChange *c, const FlStatePos *seen);
 extern void fl_state_writer_end(FlStateWriter *w);
 
 /* Does this transaction hold, or get at once, the lock of the key's home shard? */
