@@ -57,6 +57,18 @@ void
 fl_state_writer_begin(FlStateWriter *w)
 {
 	memset(w, 0, sizeof(*w));
+	w->mcxt = CurrentMemoryContext;
+}
+
+/* Callers may reset their own context between two changes. */
+static FlStateTable *
+open_table(FlStateWriter *w, Oid relid, int nkeys)
+{
+	MemoryContext old = MemoryContextSwitchTo(w->mcxt);
+	FlStateTable *t = fl_state_table_open(relid, nkeys);
+
+	MemoryContextSwitchTo(old);
+	return t;
 }
 
 void
@@ -77,7 +89,7 @@ table_of(FlStateWriter *w, Oid state)
 		w->table = NULL;
 		w->state = state;
 		w->tried = true;
-		w->table = fl_state_table_open(state, 2);
+		w->table = open_table(w, state, 2);
 	}
 	return w->table;
 }
@@ -96,7 +108,7 @@ cleared_table(FlStateWriter *w)
 		Oid			relid = get_relname_relid("state_cleared", get_namespace_oid(FL_STATE_SCHEMA, false));
 
 		w->cleared_tried = true;
-		w->cleared = fl_state_table_open(relid, 3);
+		w->cleared = open_table(w, relid, 3);
 	}
 	return w->cleared;
 }

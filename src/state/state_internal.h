@@ -123,6 +123,7 @@ extern bool fl_state_table_delete(FlStateTable *t);
 /* Open tables of one run over sorted changes. */
 typedef struct FlStateWriter
 {
+	MemoryContext mcxt;			/* of the tables: that in which it was begun */
 	Oid			state;
 	bool		tried;
 	FlStateTable *table;

@@ -19,12 +19,16 @@ DECLARE
 BEGIN
 	PERFORM setseed(seed);
 	WHILE clock_timestamp() < stop LOOP
+		IF random() < 0.2 THEN
+			-- A Kafka-style tombstone on a shard of the producer's choice; alone, since it takes its shard at once.
+			topic := CASE WHEN random() < 0.3 THEN 'l/' ELSE 'r/' END || (random() * 7)::int;
+			PERFORM fleetlog.append('telemetry', topic, NULL, shard => (random() * (shards - 1))::int);
+			COMMIT;
+			CONTINUE;
+		END IF;
 		FOR i IN 1 .. 1 + (random() * 3)::int LOOP
 			topic := CASE WHEN random() < 0.3 THEN 'l/' ELSE 'r/' END || (random() * 7)::int;
-			IF random() < 0.15 THEN
-				-- A Kafka-style tombstone on a shard of the producer's choice.
-				PERFORM fleetlog.append('telemetry', topic, NULL, shard => (random() * (shards - 1))::int);
-			ELSIF random() < 0.2 THEN
+			IF random() < 0.2 THEN
 				PERFORM fleetlog.publish(topic, '', retain => true);
 			ELSE
 				PERFORM fleetlog.publish(topic, convert_to(clock_timestamp()::text, 'UTF8'), retain => random() < 0.8);
@@ -50,7 +54,7 @@ sub faults { return $s->sql("SELECT string_agg(check_name || ': ' || coalesce(de
 my ($unacked, $rounds) = (0, 0);
 sub devices
 {
-    my ($n) = @_;
+    my ($n, $later) = @_;
     for (1 .. $n)
     {
         for my $c (@clients)
@@ -58,8 +62,11 @@ sub devices
             my $topic = (rand() < 0.3 ? 'l/' : 'r/') . int(rand 8);
             $c->publish($topic, rand() < 0.15 ? '' : 'd' . ++$rounds, qos => 1, retain => rand() < 0.8 ? 1 : 0);
         }
-        # A foreign tombstone or another session may hold the shard: the answer comes later, not never.
-        $_->expect('PUBACK') for @clients;
+        $unacked++;
+        next if $later;
+        # Somebody may hold the shard: the answer comes later, not never.
+        for my $c (@clients) { $c->expect('PUBACK') for 1 .. $unacked }
+        $unacked = 0;
     }
     return;
 }
@@ -74,7 +81,7 @@ for my $step (1 .. 3)
     while (time < $end)
     {
         $holder->query("BEGIN; SELECT count(*) FROM (SELECT 1 FROM now WHERE key IN ('r/1', 'r/2') FOR UPDATE) l");
-        devices(5);
+        devices(5, 'while rows are locked some answers wait');
         $holder->query('COMMIT') ;
         devices(10);
         is(faults(), '', "no fault while everybody writes ($shards shards)");
@@ -86,7 +93,7 @@ for my $step (1 .. 3)
     for my $h (@sql)
     {
         my ($rc, $out, $err) = $s->finish_sql($h);
-        ok($rc == 0 || $err =~ /40001|written at the same time|changed at the same time/, 'the SQL session ended well') or diag($err);
+        ok($rc == 0 || $err =~ /could not serialize|written at the same time/, 'the SQL session ended well') or diag($err);
     }
     $s->sql("SELECT fleetlog.alter_stream('telemetry', shards => $shards + 1)") if $step < 3;
 }
