@@ -8,7 +8,8 @@
  *
  *	T	the durable tails; what lies below was committed before
  *	S	a snapshot, later than T: shows the tables
- *	E	the durable tails after a flush, later than S: cover all that S shows
+ *	E	the durable tails later than S, when everybody who held a shard at S has ended
+ *		and what was committed is flushed: cover all that S shows
  *
  * Of a key, the last record below T must be in the table, or one of those between T
  * and E, of which S shows some.  For last values that follow with a lag the cut is
@@ -27,9 +28,11 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "common/hashfn.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -409,6 +412,22 @@ read_tails(const FlCompare *c, int64 *tails)
 		tails[i] = fl_log_tail(c->stream, i);
 }
 
+/*
+ * A commit is visible a moment before its tail is told, and the writer gives up the
+ * shard after that.  Takes no lock, so nobody waits for us.
+ */
+static void
+wait_for_writers(const FlCompare *c)
+{
+	for (int32 i = 0; i < c->nshards; i++)
+	{
+		LOCKTAG		tag;
+
+		SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, c->stream, (uint16) i);
+		WaitForLockers(tag, ExclusiveLock, false);
+	}
+}
+
 static HTAB *
 make_table(MemoryContext mcxt)
 {
@@ -443,6 +462,7 @@ fl_state_compare(Oid state, Oid stream)
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	each_row(c, "state_flushed", 1, read_flushed);
 	each_row(c, "state_pending", 2, read_pending);
+	wait_for_writers(c);
 	read_tails(c, c->end);
 	for (int32 i = 0; i < c->nshards; i++)
 	{
