@@ -43,6 +43,8 @@
 #include "fleetlog/guest.h"
 #include "compare.h"
 
+#define FLUSH_TRIES		60	/* each waits a second at most */
+
 typedef struct Digest
 {
 	uint64		part[2];
@@ -404,12 +406,36 @@ judge_missing(FlCompare *c)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+/*
+ * The flushed tail of a shard, once it has reached what is visible now.  Flushed here is
+ * enough, also where a quorum is asked for: nothing is handed out.
+ */
+static int64
+settled_tail(Oid stream, int32 number)
+{
+	FlShard    *shard = fl_shard_find(stream, number);
+	uint64		visible = shard != NULL ? pg_atomic_read_u64(&shard->visible_tail) : 0;
+
+	/* Nobody has used it since the server started. */
+	if (shard == NULL)
+		return fl_log_tail(stream, number);
+	for (int tries = 0; pg_atomic_read_u64(&shard->flushed_tail) < visible; tries++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (tries == FLUSH_TRIES)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("shard %d of stream \"%s\" is not flushed", number, get_rel_name(stream))));
+		fl_flush_published();
+	}
+	return (int64) pg_atomic_read_u64(&shard->flushed_tail);
+}
+
 static void
 read_tails(const FlCompare *c, int64 *tails)
 {
-	fl_flush_published();
 	for (int32 i = 0; i < c->nshards; i++)
-		tails[i] = fl_log_tail(c->stream, i);
+		tails[i] = settled_tail(c->stream, i);
 }
 
 /*
