@@ -8,8 +8,8 @@
  *
  *	T	the durable tails; what lies below was committed before
  *	S	a snapshot, later than T: shows the tables
- *	E	the durable tails later than S, when everybody who held a shard at S has ended
- *		and what was committed is flushed: cover all that S shows
+ *	E	the durable tails later than S, when everybody whom S shows has told his tail and
+ *		it is flushed: cover all that S shows
  *
  * Of a key, the last record below T must be in the table, or one of those between T
  * and E, of which S shows some.  For last values that follow with a lag the cut is
@@ -28,16 +28,16 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "common/hashfn.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
+#include "storage/latch.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/wait_event.h"
 
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
@@ -406,6 +406,14 @@ judge_missing(FlCompare *c)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+static int64
+visible_tail(Oid stream, int32 number)
+{
+	FlShard    *shard = fl_shard_find(stream, number);
+
+	return shard != NULL ? (int64) pg_atomic_read_u64(&shard->visible_tail) : -1;
+}
+
 /*
  * The flushed tail of a shard, once it has reached what is visible now.  Flushed here is
  * enough, also where a quorum is asked for: nothing is handed out.
@@ -439,19 +447,26 @@ read_tails(const FlCompare *c, int64 *tails)
 }
 
 /*
- * A commit is visible a moment before its tail is told, and the writer gives up the
- * shard after that.  Takes no lock, so nobody waits for us.
+ * A commit is visible a moment before its tail is told.  Everybody who may be seen in S
+ * has told it when nobody is in that window, or when the shard's tail has moved once
+ * after S, since shards have one writer at a time.
  */
 static void
 wait_for_writers(const FlCompare *c)
 {
-	for (int32 i = 0; i < c->nshards; i++)
-	{
-		LOCKTAG		tag;
+	int64	   *before = palloc(sizeof(int64) * Max(c->nshards, 1));
 
-		SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, c->stream, (uint16) i);
-		WaitForLockers(tag, ExclusiveLock, false);
-	}
+	for (int32 i = 0; i < c->nshards; i++)
+		before[i] = visible_tail(c->stream, i);
+	pg_memory_barrier();
+	for (int32 i = 0; i < c->nshards; i++)
+		while (pg_atomic_read_u32(&fl_shared->committing) > 0 && visible_tail(c->stream, i) == before[i])
+		{
+			CHECK_FOR_INTERRUPTS();
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+		}
+	pfree(before);
 }
 
 static HTAB *

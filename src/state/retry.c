@@ -86,10 +86,12 @@ is_gone(const FlStateChange *c)
 static bool
 write_group(FlStateWriter *w, const Pending *p, int last)
 {
-	const FlStateChange *c = &p->changes[last - 1];
+	FlStateChange *c = &p->changes[last - 1];
 
 	if (is_gone(c))
 		return true;
+	/* Shards may have been added since. */
+	c->home = fl_state_home_of(c->stream, (const uint8 *) VARDATA_ANY(c->key), VARSIZE_ANY_EXHDR(c->key));
 	return fl_state_lock_home(c) && fl_state_write(w, c) != FL_STATE_LOCKED;
 }
 

@@ -87,6 +87,9 @@ extern bool fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, 
 /* Are values of this mount folded from the log by the state worker? */
 extern bool fl_state_is_folded(const FlMount *mount);
 
+/* The shard to which a topic's mount sends it now. */
+extern int32 fl_state_home_of(Oid stream, const uint8 *topic, int32 len);
+
 /* The change that the record at this position makes; false: none, or the record is gone. */
 extern bool fl_state_change_at(Oid stream, int32 shard, int64 log_offset, FlStateScope scope, FlStateChange *out);
 

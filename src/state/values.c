@@ -199,6 +199,14 @@ home_shard(const FlMount *mount, const uint8 *topic, int32 len)
 	return shard;
 }
 
+int32
+fl_state_home_of(Oid stream, const uint8 *topic, int32 len)
+{
+	const FlMount *mount = fl_mount_match((const char *) topic, len);
+
+	return mount != NULL && mount->stream == stream ? home_shard(mount, topic, len) : 0;
+}
+
 bool
 fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, FlStateScope scope,
 				   FlStateChange *out)
