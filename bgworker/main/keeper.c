@@ -205,7 +205,7 @@ want_state_worker(void)
 	const FlMount *mounts = fl_mount_list(&n);
 
 	for (int i = 0; i < n; i++)
-		if (OidIsValid(mounts[i].state))
+		if (OidIsValid(mounts[i].state) || strcmp(mounts[i].prefix, FL_SHADOW_PREFIX) == 0)
 			fl_state_want_worker();
 }
 

@@ -3,9 +3,9 @@
  * state.c
  *		The state worker: values that had to wait for a lock are written when it is
  *		gone, last values are folded from the log (src/state/fold.c), and clears that
- *		nothing older can follow are forgotten.
+ *		nothing older can follow are forgotten; requests to device shadows are served.
  *
- * It runs only where a mount has a state table.  Each piece of work is a transaction
+ * It runs only where a mount has a state table, or device shadows are enabled.  Each piece of work is a transaction
  * of its own; an error is logged and the work is tried again after a while.
  *
  * While values wait it looks again every few milliseconds, more and more seldom up to
@@ -54,6 +54,7 @@ typedef struct Turn
 	bool		purge;
 	bool		look;			/* at state_pending, although nobody says that something is there */
 	long		fold_wait;		/* until the folder wants to be called again */
+	bool		more;			/* requests to shadows */
 	int			waiting;		/* values that wait for a lock, -1 after an error */
 } Turn;
 
@@ -62,11 +63,13 @@ run_turn(volatile Turn *turn)
 {
 	turn->waiting = -1;
 	turn->fold_wait = -1;
+	turn->more = false;
 	fl_worker_die_at_once = true;
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
 		turn->fold_wait = fl_state_fold_run(turn->mcxt);
+		turn->more = fl_state_shadow_run();
 		turn->waiting = turn->look || fl_state_retry_wanted() ? fl_state_retry() : 0;
 		if (turn->purge)
 			purge();
@@ -109,7 +112,7 @@ rest(const volatile Turn *turn)
 {
 	long		pause = next_pause(turn->waiting);
 
-	if (turn->waiting >= 0 && turn->fold_wait == 0)
+	if (turn->waiting >= 0 && (turn->fold_wait == 0 || turn->more))
 		return;
 	(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, GATHER_MS, PG_WAIT_EXTENSION);
 	fl_worker_wait(turn->waiting >= 0 && turn->fold_wait > 0 ? Min(pause, turn->fold_wait) : pause);

@@ -120,6 +120,8 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 		if (filter->id != 0 && s.id_count < door->id_cap)
 			door->id_list[s.id_count++] = filter->id;
 	}
+	if (s.found && fl_topic_is_shadow((const char *) topic.data, topic.len) && !fl_mqtt_is_own_shadow(conn, message))
+		s.found = false;
 	if (s.found && fl_topic_is_command((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
 		s.found = false;

@@ -201,7 +201,18 @@ typedef struct Matching
 	const FlMount *mount;   /* of the topic */
 	FlMqttMessage *message; /* NULL until the first filter is found */
 	bool command;           /* topic of the command space */
+	bool shadow;            /* topic of device shadows */
 } Matching;
+
+/* A device is handed its own shadow's messages only: another tenant may have a device of its id. */
+bool
+fl_mqtt_is_own_shadow(const FlMqttConn *conn, const FlMqttMessage *message)
+{
+	return conn->who->kind != FL_IDENTITY_DEVICE ||
+		   (message->tenant.len == conn->who->tenant_len && message->device.len == conn->who->device_len &&
+			memcmp(message->tenant.data, fl_mqtt_who_tenant(conn->who), message->tenant.len) == 0 &&
+			memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0);
+}
 
 /* Was the message published by this very client (No Local, MQTT-3.8.3-3)? */
 bool
@@ -290,8 +301,11 @@ on_found(void *item, void *arg)
 		m->message = &m->door->message;
 		fl_mqtt_record_message(m->door, m->rec, m->topic, m->mount, m->message);
 		m->command = fl_topic_is_command((const char *) m->topic.data, m->topic.len);
+		m->shadow = fl_topic_is_shadow((const char *) m->topic.data, m->topic.len);
 	}
 	if (filter->no_local && fl_mqtt_is_own(conn, m->message))
+		return;
+	if (m->shadow && !fl_mqtt_is_own_shadow(conn, m->message))
 		return;
 	if (m->command && !fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) m->topic.data, m->topic.len))
 		return;

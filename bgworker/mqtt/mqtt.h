@@ -447,6 +447,7 @@ extern void fl_mqtt_reserve_ids(FlMqttDoor *door, uint32 count);
 extern void fl_mqtt_feed_run(FlMqttDoor *door);
 /* An error came out of making or reading a feed?  Then it pays for it: true. */
 extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
+extern bool fl_mqtt_is_own_shadow(const FlMqttConn *conn, const FlMqttMessage *message);
 extern bool fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message);
 /* The mount of a topic, if its stream is the feed's; else NULL. */
 extern const FlMount *fl_mqtt_mount_of(const FlMqttFeed *feed, FlMqttBytes topic);

@@ -39,6 +39,9 @@
 #define FL_DEVICE_MAX			128 /* bytes of a device id */
 #define FL_PREFIX_MAX			255 /* bytes of a mount's or tenant's prefix */
 #define FL_PREFIX_MAX_LEVELS	16
+
+/* Topics of device shadows: this, the device's id, "/shadow...". */
+#define FL_SHADOW_PREFIX		"$fleetlog/things/"
 #define FL_TEMPLATE_MAX_PARTS	16
 
 /* ---- The cache as a whole ------------------------------------------------ */
@@ -411,6 +414,9 @@ extern bool fl_acl_check(const FlIdentity *id, FlAction action, const char *topi
  * No transaction.
  */
 extern bool fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len);
+
+/* Is it a topic of device shadows?  Its records are for the device that they bear, and for no other's. */
+extern bool fl_topic_is_shadow(const char *topic, size_t len);
 
 /* No transaction.  Changes whenever the loaded configuration changes; never 0 once loaded. */
 extern uint64 fl_catalog_version(void);

@@ -144,6 +144,10 @@ extern bool fl_state_retry_wanted(void);
  */
 extern long fl_state_fold_run(MemoryContext turn);
 
+/* Serve requests to device shadows; true: there may be more. */
+extern bool fl_state_shadow_run(void);
+extern bool fl_state_has_shadows(void);
+
 /* Forget clears that nothing older can follow any more.  In a transaction. */
 extern void fl_state_purge_cleared(void);
 

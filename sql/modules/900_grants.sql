@@ -11,6 +11,9 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog._segment_width(interval, bigint, int, float8, float8, int, int, bigint, interval),
 	fleetlog._create_segment(regclass, int, bigint, bigint),
 	fleetlog.create_state(text),
+	fleetlog.enable_shadows(int),
+	fleetlog.device_shadow(text, text),
+	fleetlog.set_desired(text, jsonb, bigint, text),
 	fleetlog.rebuild_state(regclass),
 	fleetlog.verify(regclass),
 	fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int),
@@ -50,3 +53,4 @@ GRANT SELECT ON fleetlog.stat_state TO fleetlog_admin, pg_monitor;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_state_last() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_state_last TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.retained TO PUBLIC;
+GRANT SELECT ON fleetlog.shadow TO fleetlog_admin;

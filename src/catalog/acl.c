@@ -7,6 +7,8 @@
  *		publish and subscribe	<tenant prefix><device>/...
  *		subscribe				<tenant prefix>cmd/<device>/...
  *		publish					<tenant prefix>cmd/<device>/ack/<id> and .../res/<id>
+ *		publish					$fleetlog/things/<device>/shadow[/name/<n>]/get, update, delete
+ *		subscribe				$fleetlog/things/<device>/shadow...
  * and beyond that what the rules of its tenant (fleetlog.policy) say.  No rule
  * reaches into the command space, into `$` topics, or out of the tenant's
  * prefix.  An empty set of rules gives nothing more (case O-B).
@@ -158,6 +160,62 @@ is_own_command(const FlIdentity *id, const FlTenant *t, const char *request, siz
 	return true;
 }
 
+bool
+fl_topic_is_shadow(const char *topic, size_t len)
+{
+	return len > strlen(FL_SHADOW_PREFIX) && memcmp(topic, FL_SHADOW_PREFIX, strlen(FL_SHADOW_PREFIX)) == 0;
+}
+
+/* What follows `<device>/shadow`: a request may be published, nothing else. */
+static bool
+is_shadow_request(const char *rest, size_t len)
+{
+	static const char *const requests[] = {"/get", "/update", "/delete"};
+
+	if (len > 6 && memcmp(rest, "/name/", 6) == 0)
+	{
+		const char *slash = memchr(rest + 6, '/', len - 6);
+
+		if (slash == NULL || slash == rest + 6)
+			return false;
+		len -= slash - rest;
+		rest = slash;
+	}
+	for (int i = 0; i < lengthof(requests); i++)
+		if (len == strlen(requests[i]) && memcmp(rest, requests[i], len) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Topics of shadows.  Two tenants may have a device of one id; whose a record is says
+ * the record itself, and nobody is handed another device's.
+ */
+static bool
+check_shadow(const FlIdentity *id, FlAction action, const char *request, size_t len, const char **why)
+{
+	const char *device = request + strlen(FL_SHADOW_PREFIX);
+	const char *slash = memchr(device, '/', request + len - device);
+	const char *end = request + len;
+	static const char shadow[] = "/shadow";
+
+	if (id->kind == FL_IDENTITY_DEVICE &&
+		(slash == NULL || (size_t) (slash - device) != strlen(id->device) ||
+		 memcmp(device, id->device, slash - device) != 0))
+	{
+		*why = "a shadow is for its own device";
+		return false;
+	}
+	if (slash == NULL || (size_t) (end - slash) < strlen(shadow) || memcmp(slash, shadow, strlen(shadow)) != 0 ||
+		(action == FL_ACTION_PUBLISH && !is_shadow_request(slash + strlen(shadow), end - slash - strlen(shadow))))
+	{
+		*why = "it is no topic of a device shadow";
+		return false;
+	}
+	*why = id->kind == FL_IDENTITY_DEVICE ? "a device may use its own shadow" : "anonymous clients may use every shadow";
+	return true;
+}
+
 static bool
 check_device(const FlIdentity *id, FlAction action, const char *request, size_t len, const char **why)
 {
@@ -233,6 +291,8 @@ fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t 
 		*why = "it is empty";
 		return false;
 	}
+	if (fl_topic_is_shadow(request, len) && id->kind != FL_IDENTITY_ROLE)
+		return check_shadow(id, action, request, len, why);
 	if (request[0] == '$')
 	{
 		*why = "topics that begin with \"$\" are for operators";

@@ -75,6 +75,9 @@ fl_prefix_check(const char *prefix, size_t len)
 
 	if (len == 0)
 		return NULL;
+	/* The one place below a reserved level that is a mount: device shadows. */
+	if (len == strlen(FL_SHADOW_PREFIX) && memcmp(prefix, FL_SHADOW_PREFIX, len) == 0)
+		return NULL;
 	if (len > FL_PREFIX_MAX)
 		return "it is too long";
 	if (memchr(prefix, '+', len) != NULL || memchr(prefix, '#', len) != NULL)

@@ -349,6 +349,8 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	int32		shard_key_len;
 	int			qos;
 	bool		retain;
+	char	   *tenant = NULL;
+	char	   *device = NULL;
 
 	fl_require_preload();
 	PreventCommandIfReadOnly("fleetlog.publish()");
@@ -360,6 +362,12 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	if (qos < 0 || qos > 2)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("qos must be 0, 1 or 2")));
 
+	/* _publish_as: on behalf of a device; the function is granted to nobody. */
+	if (PG_NARGS() > 5 && !PG_ARGISNULL(5) && !PG_ARGISNULL(6))
+	{
+		tenant = text_to_cstring(PG_GETARG_TEXT_PP(5));
+		device = text_to_cstring(PG_GETARG_TEXT_PP(6));
+	}
 	topic = PG_GETARG_TEXT_PP(0);
 	t = VARDATA_ANY(topic);
 	t_len = VARSIZE_ANY_EXHDR(topic);
@@ -386,7 +394,7 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	}
 	fl_buf_init(&headers, fl_server_allocator(), MaxAllocSize);
 	fl_sql_headers(&headers, PG_ARGISNULL(2) ? NULL : PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(2)),
-				   NULL, NULL,
+				   tenant, device,
 				   m.key_len == t_len && memcmp(m.key, t, t_len) == 0 ? NULL : t, t_len, qos, retain);
 	m.headers = headers.data;
 	m.headers_len = (int32) headers.len;

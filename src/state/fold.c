@@ -537,7 +537,7 @@ fl_state_fold_run(MemoryContext turn)
 	publish_positions();
 	wait = next_wait(GetCurrentTimestamp());
 	CommitTransactionCommand();
-	pg_atomic_write_u32(fl_state_follows(), nfolds > 0 ? 1 : 0);
+	pg_atomic_write_u32(fl_state_follows(), nfolds > 0 || fl_state_has_shadows() ? 1 : 0);
 	MemoryContextSwitchTo(turn);
 	return wait;
 }
