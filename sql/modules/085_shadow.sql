@@ -217,8 +217,8 @@ BEGIN
 		WHERE s.tenant = _shadow_update.tenant AND s.device = _shadow_update.device AND s.name = _shadow_update.name;
 
 	PERFORM fleetlog._shadow_say(tenant, device, name, '/update/accepted', jsonb_build_object('state', patch,
-		'metadata', jsonb_strip_nulls(jsonb_build_object('desired', fleetlog._shadow_pick(new.desired_metadata, nullif(patch -> 'desired', 'null')),
-			'reported', fleetlog._shadow_pick(new.reported_metadata, nullif(patch -> 'reported', 'null')))),
+		'metadata', jsonb_strip_nulls(jsonb_build_object('desired', nullif(fleetlog._shadow_pick(new.desired_metadata, nullif(patch -> 'desired', 'null')), '{}'),
+			'reported', nullif(fleetlog._shadow_pick(new.reported_metadata, nullif(patch -> 'reported', 'null')), '{}'))),
 		'version', new.version, 'timestamp', at), token);
 	delta := fleetlog._shadow_delta(new.desired, new.reported);
 	IF delta IS NOT NULL AND delta IS DISTINCT FROM fleetlog._shadow_delta(old.desired, old.reported) THEN
@@ -226,8 +226,8 @@ BEGIN
 			'metadata', fleetlog._shadow_pick(new.desired_metadata, delta), 'version', new.version, 'timestamp', at), token);
 	END IF;
 	PERFORM fleetlog._shadow_say(tenant, device, name, '/update/documents', jsonb_build_object(
-		'previous', CASE WHEN old.version = 0 OR old.deleted THEN 'null' ELSE fleetlog._shadow_document(old) #- '{state,delta}' - 'timestamp' END,
-		'current', fleetlog._shadow_document(new) #- '{state,delta}' - 'timestamp', 'timestamp', at), token);
+		'previous', CASE WHEN old.version = 0 OR old.deleted THEN 'null'::jsonb ELSE (fleetlog._shadow_document(old) #- '{state,delta}'::text[]) - 'timestamp'::text END,
+		'current', (fleetlog._shadow_document(new) #- '{state,delta}'::text[]) - 'timestamp'::text, 'timestamp', at), token);
 	RETURN new.version;
 END
 $$;
