@@ -26,6 +26,7 @@
 #define FLEETLOG_CATALOG_H
 
 #include "datatype/timestamp.h"
+#include "utils/snapshot.h"
 
 /* Limits of names and numbers; the tables' checks say the same. */
 #define FL_MIN_SHARDS			1
@@ -110,6 +111,9 @@ extern const FlStreamInfo *fl_stream_own(Oid relid);
 
 /* Reads the row as committed (or as written by this transaction); false: none. */
 extern bool fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row);
+
+/* The head that a snapshot sees in the row. */
+extern int64 fl_shard_row_head_seen(Oid stream, int32 shard, Snapshot snapshot);
 
 /*
  * Raise head and tail floor to at least these values (a row never goes back);

@@ -32,8 +32,8 @@ shard_keys(ScanKeyData keys[2], Oid stream, int32 shard)
 	ScanKeyInit(&keys[1], FL_SHARD_SHARD, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(shard));
 }
 
-bool
-fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
+static bool
+read_row(Oid stream, int32 shard, Snapshot snapshot, FlShardRow *row)
 {
 	Relation	rel = fl_config_open(FL_TABLE_SHARD);
 	ScanKeyData keys[2];
@@ -45,7 +45,7 @@ fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
 	if (rel == NULL)
 		return false;
 	shard_keys(keys, stream, shard);
-	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_SHARD), true, NULL, 2, keys);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_SHARD), true, snapshot, 2, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		row->head = Max(row->head, fl_config_int(tuple, FL_SHARD_HEAD, RelationGetDescr(rel), true));
@@ -55,6 +55,21 @@ fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return found;
+}
+
+bool
+fl_shard_row_read(Oid stream, int32 shard, FlShardRow *row)
+{
+	return read_row(stream, shard, NULL, row);
+}
+
+int64
+fl_shard_row_head_seen(Oid stream, int32 shard, Snapshot snapshot)
+{
+	FlShardRow	row;
+
+	(void) read_row(stream, shard, snapshot, &row);
+	return row.head;
 }
 
 void

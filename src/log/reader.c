@@ -234,7 +234,11 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 			return true;
 		}
 		if (r->pos->offset < r->rel_upper)
+		{
+			/* Retention may have emptied it. */
+			(void) was_trimmed(r);
 			return false;
+		}
 		close_segment(r);
 	}
 	return false;

@@ -266,14 +266,21 @@ scan_load(FlScan *scan, BlockNumber blk, bool by_tid, bool all)
 
 /* ---- life cycle ------------------------------------------------------------- */
 
-/* The head of the shard that a segment belongs to; 0 outside a stream. */
+/*
+ * The head of the shard that a segment belongs to; 0 outside a stream.  A
+ * sequential scan in a transaction that keeps its snapshot has the head of that
+ * snapshot: a dump writes down heads and segments at different times, and what it
+ * restores must have no hole between the two.  The locks of a dump keep the files.
+ */
 static int64
-shard_head(Relation rel)
+shard_head(FlScan *scan)
 {
 	FlLeafInfo	leaf;
 
-	if (!fl_leaf_lookup(RelationGetRelid(rel), &leaf) || !OidIsValid(leaf.stream))
+	if (!fl_leaf_lookup(RelationGetRelid(scan->base.rs_rd), &leaf) || !OidIsValid(leaf.stream))
 		return 0;
+	if ((scan->base.rs_flags & SO_TYPE_SEQSCAN) && IsolationUsesXactSnapshot() && IsMVCCSnapshot(scan->base.rs_snapshot))
+		return fl_shard_row_head_seen(leaf.stream, leaf.shard, scan->base.rs_snapshot);
 	return fl_log_head(leaf.stream, leaf.shard);
 }
 
@@ -309,7 +316,7 @@ scan_start(FlScan *scan)
 		scan->shard = (int32) meta.shard;
 		/* Bounds come with the head that their scan began with. */
 		if (scan->bounds == NULL)
-			scan->visible_from = shard_head(rel);
+			scan->visible_from = shard_head(scan);
 		if (scan->visible_from > meta.base_offset)
 			scan->first_block = fl_seek_offset(rel, scan->visible_from, NULL);
 		if (scan->first_block == InvalidBlockNumber)
@@ -576,6 +583,68 @@ last_by_time(FlScan *scan)
 	return blk < scan->nblocks ? blk : InvalidBlockNumber;
 }
 
+/* Is a batch that begins at or behind the bounds' end on this page, and one that begins before it? */
+static void
+look_at_bases(FlScan *scan, BlockNumber blk, const uint8 *page, const FlPageInfo *info,
+			  bool *before, bool *behind)
+{
+	FlBatchHead head;
+	uint32		pos = 0,
+				at;
+	FlResult	res;
+
+	*before = *behind = false;
+	if (info->kind == FL_PAGE_FIRST)
+	{
+		const uint8 *p = page + FL_PAGE_HEADER_SIZE;
+
+		res = fl_head_decode(p, info->lower - FL_PAGE_HEADER_SIZE, true, &head);
+		if (res != FL_OK)
+			fl_report_corrupt(scan->base.rs_rd, blk, res, "batch head");
+		if (!(head.flags & FL_BATCH_DEAD))
+			*(fl_head_base_offset(p, &head) < scan->bounds->to ? before : behind) = true;
+		return;
+	}
+	if (info->kind != FL_PAGE_BATCHES)
+		return;
+	while (!*behind && (res = fl_page_next_batch(page, info, &pos, &at, &head)) == FL_OK)
+		if (!(head.flags & FL_BATCH_DEAD))
+			*(fl_head_base_offset(page + at, &head) < scan->bounds->to ? before : behind) = true;
+	if (!*behind && res != FL_INCOMPLETE)
+		fl_report_corrupt(scan->base.rs_rd, blk, res, "batch head");
+}
+
+/*
+ * The block of the last batch that begins before the bounds' end, given the one
+ * that a seek found.  Pages of an aborted batch may begin at offsets beyond those
+ * that were given out again on pages behind them, so a seek may stop too early.
+ * From there on we look for a batch behind the bounds that is not marked dead: what
+ * lies behind that one and is below its offset can only have been written after
+ * it was aborted and marked, so after our snapshot was taken.  As a rule it is on
+ * this page or the next.
+ */
+static BlockNumber
+last_by_offset(FlScan *scan, BlockNumber blk)
+{
+	BlockNumber last = blk;
+	bool		before,
+				behind = false;
+
+	while (blk < scan->upto && !behind)
+	{
+		uint8		page[FL_PAGE_SIZE];
+		FlPageInfo	info;
+
+		CHECK_FOR_INTERRUPTS();
+		fl_page_copy(scan->base.rs_rd, blk, scan->strategy, page, &info);
+		look_at_bases(scan, blk, page, &info, &before, &behind);
+		if (before)
+			last = blk;
+		blk += info.kind == FL_PAGE_FIRST ? info.npages : 1;
+	}
+	return last;
+}
+
 /* Where a backward scan begins; no blocks at all when nothing is within the bounds. */
 static void
 seek_last(FlScan *scan)
@@ -590,8 +659,8 @@ seek_last(FlScan *scan)
 		blk = fl_seek_offset(scan->base.rs_rd, b->to - 1, NULL);
 		if (blk == InvalidBlockNumber)
 			scan->upto = scan->first_block;
-		else if (blk < scan->nblocks)
-			scan->last = blk;
+		else
+			scan->last = last_by_offset(scan, blk);
 	}
 	if (b->ts_to < DT_NOEND && scan->first_block < scan->upto)
 	{

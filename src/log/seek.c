@@ -4,11 +4,13 @@
  *		Finding the page of an offset or a time by binary search over the pages'
  *		special spaces (L6): at most log2(pages) + a few pages are touched.
  *
- * "First offset on the page" never decreases from page to page, although
- * aborted batches' offsets are used again: what is appended later begins at or
- * above what was committed before.  So the last page that begins at or below an
- * offset has its live batch, or belongs to it.  The running maximum of append
- * times never decreases either.
+ * "First offset on the page" grows from page to page, but for those of aborted
+ * batches, whose offsets are given out again behind them.  What is appended later
+ * begins at or above what was committed before, so every page behind that of a
+ * live offset begins beyond it: a search for it may end early, on a page of
+ * aborted batches, but never late.  Whoever wants the last page below an offset
+ * goes on from there (scan.c).  The running maximum of append times never
+ * decreases.
  *
  * A zero page lies behind all written ones (extend.c), so the search takes it for
  * one that begins beyond everything.

@@ -24,6 +24,7 @@
 #include "access/table.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -225,7 +226,9 @@ fl_node_open(FlNode *node, int i)
 
 	fl_node_close(node);
 	node->leaf = try_table_open(seg->leaf, AccessShareLock);
-	if (node->leaf == NULL)
+	/* Retention may have given it an empty file instead of dropping it (src/catalog/segment_drop.c). */
+	if (node->leaf == NULL ||
+		(RelationGetNumberOfBlocks(node->leaf) == 0 && fl_log_head(node->stream, seg->shard) >= seg->upper))
 		report_gone(node, seg);
 	node->bounds = node->range.bounds;
 	node->bounds.from = Max(node->bounds.from, node->dir.heads[seg->shard]);

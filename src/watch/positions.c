@@ -46,10 +46,15 @@ static int64
 integer_of(const JsonbValue *v, const char *what)
 {
 	int64		result;
+	Datum		d;
 
 	if (v->type != jbvNumeric)
 		bad_position(psprintf("%s is not a number.", what));
-	result = DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(v->val.numeric)));
+	d = DirectFunctionCall1(numeric_int8, NumericGetDatum(v->val.numeric));
+	result = DatumGetInt64(d);
+	/* Rounding up would pass over a record. */
+	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(v->val.numeric), DirectFunctionCall1(int8_numeric, d))))
+		bad_position(psprintf("%s is not a whole number.", what));
 	if (result < 0)
 		bad_position(psprintf("%s is negative.", what));
 	return result;
@@ -77,10 +82,12 @@ static void
 parse_object(Oid stream, int shard, JsonbContainer *object, FlShardPosition *out)
 {
 	JsonbValue	buf;
-	JsonbValue *v = getKeyJsonValueFromContainer(object, "offset", strlen("offset"), &buf);
+	JsonbValue *v = NULL;
 	int64		epoch;
 
-	if (!JsonContainerIsObject(object) || v == NULL)
+	if (JsonContainerIsObject(object))
+		v = getKeyJsonValueFromContainer(object, "offset", strlen("offset"), &buf);
+	if (v == NULL)
 		bad_position("A position is a number, or an object with \"offset\".");
 	out->at.offset = integer_of(v, "An offset");
 	v = getKeyJsonValueFromContainer(object, "epoch", strlen("epoch"), &buf);

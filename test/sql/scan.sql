@@ -146,4 +146,18 @@ SELECT q, estimate('SELECT * FROM sc WHERE ' || q) BETWEEN rows / 2.0 AND rows *
     FROM (VALUES ('true', 6805), ('shard = 0', 3400), ('log_offset < 1000', 2000), ('shard = 1 AND log_offset >= 2000', 1405),
         ($$ts < '2026-01-01 12:00+00'$$, 1440), ($$ts BETWEEN '2026-01-01 12:00+00' AND '2026-01-02 12:00+00'$$, 2880), ('shard = 0 AND log_offset = 17', 1)) v(q, rows);
 DROP FUNCTION estimate;
+
+-- Offsets are given out again after a rollback: pages of aborted batches lie before those of live ones with the same
+-- offsets, in both directions and for every bound.
+SELECT fleetlog.create_stream('sc_again') IS NULL AS failed;
+SELECT count(fleetlog.append('sc_again', 'k' || i, convert_to(repeat(md5(i::text), 6), 'UTF8'))) FROM generate_series(1, 120) i;
+BEGIN;
+SELECT count(fleetlog.append('sc_again', 'k' || i, convert_to(repeat(md5(i::text), 6), 'UTF8'))) FROM generate_series(1, 3000) i;
+ROLLBACK;
+SELECT count(fleetlog.append('sc_again', 'k' || i, convert_to(repeat(md5(i::text), 6), 'UTF8'))) FROM generate_series(1, 600) i;
+SELECT count(*) AS bounds, count(*) FILTER (WHERE last = b - 1) AS right_last, count(*) FILTER (WHERE below = least(b, 50)) AS right_count
+    FROM generate_series(1, 720) b,
+    LATERAL (SELECT max(log_offset) AS last FROM sc_again WHERE shard = 0 AND log_offset < b) x,
+    LATERAL (SELECT count(*) AS below FROM (SELECT FROM sc_again WHERE shard = 0 AND log_offset < b ORDER BY log_offset DESC LIMIT 50) y) z;
+SELECT fleetlog.drop_stream('sc_again');
 SELECT fleetlog.drop_stream('sc');

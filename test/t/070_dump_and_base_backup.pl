@@ -73,6 +73,19 @@ ok($ok, 'parallel pg_restore succeeds') or diag($err);
 is($p->sql($sum), $rows, 'parallel restore gives the same rows');
 $p->node->stop;
 
+# A head that rises while a dump is taken: heads and segments in the dump are those of its snapshot.
+$s->sql("SELECT fleetlog.create_stream('dumped', segment_bytes => 65536); SELECT count(fleetlog.append('dumped', 'k' || n, 'x')) FROM generate_series(1, 2000) n");
+my $dump = $s->session;
+$dump->query('BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE dumped IN ACCESS SHARE MODE');
+my $snapshot = $dump->query('SELECT pg_export_snapshot()');
+is($s->sql("SELECT fleetlog.trim_head('dumped', 0, 1500, NULL)"), '1500', 'a head rises while a dump is taken');
+is($s->sql('SELECT min(log_offset) FROM dumped_0_1024'), '1500', '... and hides rows from who comes later');
+my $t3 = restore_into('restored3', "--snapshot=$snapshot");
+$dump->query('COMMIT');
+$dump->quit;
+is($t3->sql("SELECT fleetlog.head('dumped', 0), min(log_offset), count(*) FROM fleetlog.read('dumped', 0, fleetlog.head('dumped', 0), 5000)"), '0|0|2000', 'who reads what was restored from its head on finds all');
+is($t3->sql("SELECT count(*) FROM fleetlog.verify('dumped') WHERE NOT ok"), '0', 'nothing is missing');
+
 # pg_basebackup while a device publishes.
 my $writer = $s->start_sql("DO \$\$ BEGIN FOR i IN 1 .. 2000 LOOP PERFORM fleetlog.append('telemetry', 'b', 'during the backup'); COMMIT; END LOOP; END \$\$");
 $s->node->backup('base');
