@@ -39,11 +39,13 @@
 #include "miscadmin.h"
 #include "replication/logical.h"
 #include "replication/output_plugin.h"
+#include "storage/fd.h"
 #include "storage/standby.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/pidfile.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -251,6 +253,28 @@ is_durable(const FlWatchEvent *e, XLogRecPtr end_lsn)
 	return pg_atomic_read_u64(&fl_shared->confirmed_lsn) >= end_lsn;
 }
 
+/*
+ * Is the server being shut down?  It stops our workers first and then waits for
+ * walsenders to end, which look for that between two changes only: one that waits
+ * here for a confirmation that nobody gives any more would keep the server up.
+ * Nothing in memory tells us, but the line that pg_ctl reads does.
+ */
+static bool
+server_is_stopping(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+	char		line[MAXPGPATH];
+	bool		stopping = false;
+
+	if (file == NULL)
+		return false;
+	for (int i = 1; fgets(line, sizeof(line), file) != NULL; i++)
+		if (i == LOCK_FILE_LINE_PM_STATUS)
+			stopping = strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+	FreeFile(file);
+	return stopping;
+}
+
 static void
 wait_durable(LogicalDecodingContext *ctx, const FlWatchEvent *e, XLogRecPtr end_lsn)
 {
@@ -266,6 +290,10 @@ wait_durable(LogicalDecodingContext *ctx, const FlWatchEvent *e, XLogRecPtr end_
 			if (is_durable(e, end_lsn))
 				break;
 			(void) fl_tail_wait_sleep(TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FL_CONFIRM_LOOK_MS));
+			if (!is_durable(e, end_lsn) && server_is_stopping())
+				ereport(FATAL,
+						(errcode(ERRCODE_ADMIN_SHUTDOWN),
+						 errmsg("ending the watch, since the server shuts down before synchronous standbys have confirmed the next change")));
 			/* Answers the client, and notices one that has gone. */
 			OutputPluginUpdateProgress(ctx, false);
 		}

@@ -132,6 +132,27 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
 $node->command_ok(['fleetlog-watch', '--help'], '--help');
 $node->command_fails(['fleetlog-watch', '-d', $node->connstr('fleetlog'), 'nowhere'], 'a table that is not there');
 $node->command_ok(['fleetlog-watch', '-d', $node->connstr('fleetlog'), '-S', 'idle', '--drop-slot'], 'the slot is dropped');
-is($s->crashes, '', 'no crash');
-$node->stop;
+
+# L5: a change of a quorum stream waits for the standbys, also at a watch; a server that has lost them can be stopped.
+{
+    $s->sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    $node->reload;
+    $s->wait_for("SHOW synchronous_standby_names", 'nobody', 'the reload');
+    my $q = $s->session;
+    $q->query('SET synchronous_commit = local');
+    $q->query("SELECT fleetlog.create_stream('q', durability => 'quorum'), fleetlog.create_state('q_state')");
+    $q->query("SELECT fleetlog.mount('q/', 'q', 'q_state')");
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/quorum';
+    my $w = FleetlogTest::Watch->start($s, 'q_state', $file, '-S', 'quorum', '--no-reconnect');
+    FleetlogTest::wait_until(sub { scalar $w->lines >= 2 }, 'the state');
+    $q->query("SELECT fleetlog.publish('q/a', 'x', retain => true)");
+    is($s->sql('SELECT count(*) FROM q_state'), 1, 'the row is there');
+    $s->wait_for("SELECT count(*) FROM fleetlog.stat_waiter WHERE kind = 'watch'", 1, 'the watch to wait for a standby');
+    is(scalar $w->lines, 2, 'and says nothing of it');
+    $q->quit;
+    is($s->crashes, '', 'no crash');
+    is($node->stop('fast', fail_ok => 1), 1, 'a server whose watch waits for a standby stops');
+    $w->{run}->finish;
+    is(scalar $w->lines, 2, 'the watch said nothing that was not confirmed');
+}
 done_testing();
