@@ -35,6 +35,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -66,8 +67,9 @@
 typedef struct Leaving
 {
 	Oid			leaf;			/* hash key */
-	TimestampTz since;			/* when it was seen below the head first */
-	TimestampTz next_try;
+	int64		since;			/* when it was seen below the head first */
+	TimestampTz since_wall;		/* the same by the clock that transactions are dated with */
+	int64		next_try;
 	int			backoff_ms;
 	int			tries;
 	int			cancels;
@@ -79,8 +81,8 @@ typedef struct Leaving
 typedef struct ShardMemory
 {
 	FlShardKey	key;			/* hash key */
-	TimestampTz next_look;
-	TimestampTz last_cut;
+	int64		next_look;
+	int64		last_cut;
 	uint64		pass;
 } ShardMemory;
 
@@ -89,6 +91,20 @@ static HTAB *memories = NULL;
 static uint64 pass = 0;
 static bool look_for_detached = true;	/* a predecessor may have left some behind */
 static MemoryContext turn_context;	/* the keeper's: reset at each of its turns */
+
+/*
+ * Microseconds for pauses and the grace.  Not the time of day: were that set back
+ * by an hour, nothing would be tried again for so long, and forward, the grace
+ * would be over at once.
+ */
+static int64
+steady_now(void)
+{
+	instr_time	t;
+
+	INSTR_TIME_SET_CURRENT(t);
+	return (int64) INSTR_TIME_GET_MICROSEC(t);
+}
 
 static void
 make_tables(void)
@@ -355,7 +371,7 @@ raise_heads(const FlStreamInfo *stream)
 {
 	FlShardKey	key = {.database = MyDatabaseId,.stream = stream->relid,.shard = -1};
 	ShardMemory *m = memory_of(&key);
-	TimestampTz now = GetCurrentTimestamp();
+	int64		now = steady_now();
 	int64		look_ms = MAX_LOOK_MS;
 	Step		s = {.stream = *stream};
 
@@ -459,7 +475,7 @@ cut_shard(const FlStreamInfo *stream, int32 number, FlShard *shard)
 {
 	Step		s = {.stream = *stream,.number = number,.shard = shard};
 	ShardMemory *m = memory_of(&shard->key);
-	TimestampTz now = fl_wall_now();
+	int64		now = steady_now();
 
 	if (now - m->last_cut < CUT_PAUSE_MS * INT64CONST(1000) && m->last_cut != 0)
 		return;
@@ -542,20 +558,22 @@ holders(Oid leaf)
 	for (int i = 0; i < n; i++)
 	{
 		PGPROC	   *proc = FL_VXID_IS_PREPARED(vxids[i]) ? NULL : FL_VXID_PROC(vxids[i]);
+		PGPROC	   *leader;
+		int			pid;
 
 		if (proc == NULL || FL_PROC_LXID(proc) != vxids[i].localTransactionId || proc->pid == 0)
 			continue;
-		/* The leader of a parallel query ends its workers. */
-		if (proc->lockGroupLeader != NULL && proc->lockGroupLeader != proc)
-			continue;
-		if (proc->pid != MyProcPid && !is_our_worker(proc->pid))
-			list = lappend_int(list, proc->pid);
+		/* The leader of a parallel query ends its workers; it may itself hold nothing of the segment. */
+		leader = proc->lockGroupLeader;
+		pid = leader != NULL ? leader->pid : proc->pid;
+		if (pid != 0 && pid != MyProcPid && !is_our_worker(pid))
+			list = list_append_unique_int(list, pid);
 	}
 	return list;
 }
 
 static Leaving *
-leaving_entry(Oid leaf, TimestampTz now)
+leaving_entry(Oid leaf)
 {
 	bool		found;
 	Leaving    *l = hash_search(leaving, &leaf, HASH_ENTER, &found);
@@ -564,7 +582,8 @@ leaving_entry(Oid leaf, TimestampTz now)
 	{
 		memset(l, 0, sizeof(*l));
 		l->leaf = leaf;
-		l->since = now;
+		l->since = steady_now();
+		l->since_wall = GetCurrentTimestamp();
 	}
 	l->pass = pass;
 	return l;
@@ -577,8 +596,8 @@ leaving_entry(Oid leaf, TimestampTz now)
 static void
 evict(Step *s)
 {
-	Leaving    *l = leaving_entry(s->seg.leaf, 0);
-	TimestampTz now = GetCurrentTimestamp();
+	Leaving    *l = leaving_entry(s->seg.leaf);
+	int64		now = steady_now();
 	bool		all = now - l->since > ((int64) fl_retention_grace_ms + NEWCOMER_GRACE_MS) * 1000;
 	ListCell   *lc;
 	bool		any = false;
@@ -589,7 +608,7 @@ evict(Step *s)
 		Holder		h = {.pid = lfirst_int(lc)};
 		bool		end;
 
-		if (!look_at_holder(&h) || (!all && h.began > l->since) || !list_member_int(holders(s->seg.leaf), h.pid))
+		if (!look_at_holder(&h) || (!all && h.began > l->since_wall) || !list_member_int(holders(s->seg.leaf), h.pid))
 			continue;
 		end = h.is_idle || l->cancels >= MAX_CANCELS;
 		any = true;
@@ -606,7 +625,7 @@ evict(Step *s)
 }
 
 static void
-note_wait(Step *s, Leaving *l, TimestampTz now)
+note_wait(Step *s, Leaving *l, int64 now)
 {
 	List	   *list = holders(s->seg.leaf);
 	List	   *table_users = OidIsValid(s->table) ? holders(s->table) : NIL;
@@ -623,7 +642,7 @@ note_wait(Step *s, Leaving *l, TimestampTz now)
 
 /* True when it has left the stream. */
 static bool
-try_leave(Step *s, Leaving *l, TimestampTz now)
+try_leave(Step *s, Leaving *l, int64 now)
 {
 	bool		over = now - l->since >= (int64) fl_retention_grace_ms * 1000;
 
@@ -651,8 +670,8 @@ try_leave(Step *s, Leaving *l, TimestampTz now)
 static void
 segment_leaves(Step *s)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	Leaving    *l = leaving_entry(s->seg.leaf, now);
+	int64		now = steady_now();
+	Leaving    *l = leaving_entry(s->seg.leaf);
 
 	if (now < l->next_try)
 		return;

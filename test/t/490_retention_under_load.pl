@@ -119,6 +119,22 @@ like($scanning->error, qr/LF101/, 'a scan that notices says LF101');
 like($scanning->error, qr/The oldest offset is $upper/, 'and the oldest offset');
 $s->stop_points();
 is($scanning->query('SELECT 1'), '1', 'and its session goes on');
+
+# A segment that only workers of a parallel query hold: its leader is cancelled.
+$s->sql($fill);
+$scanning->query('SET parallel_leader_participation = off; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0');
+like($scanning->query('EXPLAIN SELECT count(payload) FROM telemetry'), qr/Gather.*Parallel Custom Scan/s, 'a parallel plan');
+$s->stop_points('scan_page');
+$upper = $s->sql("SELECT upper FROM fleetlog._segments('telemetry') WHERE upper <= fleetlog.tail('telemetry', 0) AND upper > fleetlog.head('telemetry', 0) ORDER BY upper LIMIT 1");
+$scanning->send('SELECT count(payload) FROM telemetry', 'end-of-parallel');
+$s->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'Extension'");
+is($s->sql("SELECT count(*) FROM pg_locks WHERE pid = $scanner AND relation IN (SELECT segment FROM fleetlog._segments('telemetry'))"), '0', 'the leader holds no segment');
+$s->sql("SELECT fleetlog.trim_head('telemetry', 0, $upper, NULL)");
+$s->wait_for($segments, '0', 'the segment that workers hold to go');
+$scanning->take('end-of-parallel');
+like($scanning->error, qr/57014|LF101/, 'the query is cancelled');
+$s->stop_points();
+is($scanning->query('SELECT 1'), '1', 'and its session goes on');
 $scanning->quit;
 
 is($s->crashes, '', 'no crash');
