@@ -225,9 +225,9 @@ static bool
 begin_stream(PGconn *repl, const Options *opt)
 {
 	char	   *name = PQescapeIdentifier(repl, opt->slot, strlen(opt->slot));
-	char	   *state = quoted_literal(repl, opt->state);
-	char	   *prefix = opt->prefix ? quoted_literal(repl, opt->prefix) : NULL;
-	char	   *keys = opt->keys ? quoted_literal(repl, opt->keys) : NULL;
+	char	   *state = replication_literal(opt->state);
+	char	   *prefix = opt->prefix ? replication_literal(opt->prefix) : NULL;
+	char	   *keys = opt->keys ? replication_literal(opt->keys) : NULL;
 	char	   *sql = formatted("START_REPLICATION SLOT %s LOGICAL 0/0 (\"state\" %s%s%s%s%s)", name, state,
 								prefix ? ", \"prefix\" " : "", prefix ? prefix : "",
 								keys ? ", \"keys\" " : "", keys ? keys : "");
@@ -238,9 +238,9 @@ begin_stream(PGconn *repl, const Options *opt)
 		say("%s", PQresultErrorMessage(res));
 	PQclear(res);
 	PQfreemem(name);
-	PQfreemem(state);
-	PQfreemem(prefix);
-	PQfreemem(keys);
+	free(state);
+	free(prefix);
+	free(keys);
 	free(sql);
 	return ok;
 }

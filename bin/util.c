@@ -123,6 +123,30 @@ quoted_literal(PGconn *conn, const char *text)
 	return quoted;
 }
 
+/* Replication commands know no escapes but the doubled quote: a backslash is itself. */
+char *
+replication_literal(const char *text)
+{
+	char	   *result = malloc(2 * strlen(text) + 3);
+	char	   *p = result;
+
+	if (result == NULL)
+	{
+		say("out of memory");
+		exit(1);
+	}
+	*p++ = '\'';
+	for (; *text != '\0'; text++)
+	{
+		if (*text == '\'')
+			*p++ = '\'';
+		*p++ = *text;
+	}
+	*p++ = '\'';
+	*p = '\0';
+	return result;
+}
+
 /* False when nobody can read any more. */
 bool
 print_line(const char *data, int len)

@@ -60,6 +60,7 @@ extern PGconn *connect_or_say(const Options *opt, bool replication);
 extern bool parse_lsn(const char *text, Lsn *out);
 extern bool parse_position(const char *json, Position *out);
 extern char *quoted_literal(PGconn *conn, const char *text);
+extern char *replication_literal(const char *text);
 extern char *formatted(const char *fmt,...) __attribute__((format(printf, 1, 2)));
 extern bool print_line(const char *data, int len);
 

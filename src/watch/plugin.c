@@ -68,7 +68,8 @@ typedef struct FlPlugin
 	MemoryContext mcxt;			/* reset after each change */
 	Oid			state;			/* InvalidOid: nothing was chosen (slot creation) */
 	bool		binary;
-	List	   *keys;			/* of text *, NIL: none */
+	bool		by_keys;		/* only these: */
+	List	   *keys;			/* of text * */
 	char	   *prefix;			/* NULL: none */
 	size_t		prefix_len;
 	uint32		number;			/* events sent of this transaction */
@@ -174,7 +175,10 @@ parse_options(FlPlugin *p, List *options)
 		if (strcmp(elem->defname, "state") == 0)
 			p->state = find_state(option_value(elem));
 		else if (strcmp(elem->defname, "keys") == 0)
+		{
+			p->by_keys = true;
 			p->keys = parse_keys(option_value(elem));
+		}
 		else if (strcmp(elem->defname, "prefix") == 0)
 		{
 			p->prefix = pstrdup(option_value(elem));
@@ -221,7 +225,7 @@ key_is_wanted(const FlPlugin *p, const uint8 *key, int32 len)
 {
 	ListCell   *lc;
 
-	if (p->keys == NIL && p->prefix == NULL)
+	if (!p->by_keys && p->prefix == NULL)
 		return true;
 	if (p->prefix && (size_t) len >= p->prefix_len && memcmp(key, p->prefix, p->prefix_len) == 0)
 		return true;

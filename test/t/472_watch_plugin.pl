@@ -50,6 +50,7 @@ is(join(' ', map { decode_json($_)->{event} } changes('some', 'keys', 'plant/a,n
 is(join(' ', map { decode_json($_)->{key} } changes('some', 'keys', '["plant/ü \"x\"", "a,b"]')), "plant/\x{fc} \"x\"", 'keys as JSON');
 is(join(' ', map { decode_json($_)->{key} } changes('some', 'keys', 'plant/a', 'prefix', 'yard/')), 'plant/a yard/b plant/a plant/a', 'keys and a prefix: either');
 is(scalar(changes('empty', 'prefix', 'nowhere/')), 0, 'nothing for a prefix that has nothing');
+is(scalar(changes('empty', 'keys', '[]')), 0, 'nothing for no keys');
 
 my $hex = $s->sql("SELECT string_agg(encode(data, 'hex'), ' ') FROM pg_logical_slot_peek_binary_changes('bin', NULL, NULL, 'state', 'st', 'format', 'binary', 'prefix', 'plant/a')");
 my @messages = map { pack 'H*', $_ } split / /, $hex;
@@ -88,7 +89,7 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
 {
     my $limit = 96 * 1024 * 1024;
     my $file = PostgreSQL::Test::Utils::tempdir() . '/idle';
-    my $w = FleetlogTest::Watch->start($s, 'st', $file, '-S', 'idle', '-p', 'nobody/');
+    my $w = FleetlogTest::Watch->start($s, 'st', $file, '-S', 'idle', '-p', q{no\body's/});
     FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
     $s->sql('CREATE TABLE busy (t text); ALTER TABLE busy ALTER t SET STORAGE EXTERNAL');
     my ($most, $total) = (0, 0);
@@ -109,8 +110,8 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
     # Its last position is enough to go on without another snapshot.
     my ($position) = map { $_->{position} ? encode_json($_->{position}) : () } map { decode_json($_) } ($w->lines)[-1];
     is($w->stop, 0, 'it ends at SIGTERM');
-    $s->sql("INSERT INTO st VALUES ('telemetry', 'nobody/1', 0, 99, now(), NULL, NULL, NULL, 'x')");
-    $w = FleetlogTest::Watch->start($s, 'st', "$file.2", '-S', 'idle', '-p', 'nobody/', '-s', $position);
+    $s->sql("INSERT INTO st VALUES ('telemetry', 'no\\body''s/1', 0, 99, now(), NULL, NULL, NULL, 'x')");
+    $w = FleetlogTest::Watch->start($s, 'st', "$file.2", '-S', 'idle', '-p', q{no\body's/}, '-s', $position);
     FleetlogTest::wait_until(sub { scalar $w->lines > 0 }, 'the change');
     is(join(' ', map { decode_json($_)->{event} } $w->lines), 'set', 'resumed: the change and no snapshot');
     $w->stop;
