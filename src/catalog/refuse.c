@@ -431,8 +431,6 @@ check_drop_table(DropStmt *stmt)
 		Oid			stream;
 		LogPart		part = classify(lfirst_oid(lc), &stream);
 
-		if (part == PART_ROOT)
-			fl_hold_refuse_drop(stream);
 		if ((part == PART_SEGMENT || part == PART_SHARD) && OidIsValid(stream) && !list_member_oid(roots, stream))
 			refuse_feature(stream, "dropping a segment or shard by hand is",
 						   "Records leave a stream by retention; fleetlog.drop_stream drops it as a whole.");
@@ -565,6 +563,9 @@ forget_stream(Oid relid)
 	/* During DROP EXTENSION the tables themselves may be gone already. */
 	if (s == NULL || !OidIsValid(fl_config_relid(FL_TABLE_STREAM)))
 		return;
+	/* DROP SCHEMA, DROP OWNED and DROP EXTENSION, with CASCADE, come to it here only. */
+	if (OidIsValid(fl_config_relid(FL_TABLE_HOLD)))
+		fl_hold_refuse_drop(relid);
 	fl_state_forget_stream(relid);
 	for (int i = 0; i < n; i++)
 		if (mounts[i].stream == relid)

@@ -25,13 +25,21 @@
 
 #include "scan_internal.h"
 
-/* Offset behind the last record that anybody committed, as far as shared memory knows; 0: nothing. */
+/*
+ * Offset behind the last record that anybody committed, as far as shared memory
+ * knows; 0: nothing.  A writer that has just become visible and has not told his
+ * tail yet has moved the next offset before.
+ */
 static int64
 known_tail(Oid stream, int32 shard)
 {
 	FlShard    *s = fl_shared != NULL && !RecoveryInProgress() ? fl_shard_find(stream, shard) : NULL;
+	int64		tail;
 
-	return s != NULL ? (int64) pg_atomic_read_u64(&s->visible_tail) : 0;
+	if (s == NULL)
+		return 0;
+	tail = (int64) pg_atomic_read_u64(&s->visible_tail);
+	return s->writer_valid ? Max(tail, s->next_offset) : tail;
 }
 
 static void

@@ -105,6 +105,23 @@ SELECT fleetlog.head('tr', 0), fleetlog.tail('tr', 0), fleetlog.offset_for_time(
 SELECT (fleetlog.append('tr', 'k', 'after', shard => 0)).log_offset;
 SELECT log_offset, fleetlog.text(payload) FROM tr;
 
+-- A held stream is not dropped, whatever the command.
+CREATE SCHEMA trim_held;
+SELECT fleetlog.create_stream('trim_held.t') IS NULL AS failed;
+SELECT fleetlog.hold('trim_held.t', '{"0": [[0, null]]}', 'x') AS hold \gset
+CREATE ROLE trim_owner;
+ALTER TABLE trim_held.t OWNER TO trim_owner;
+\set VERBOSITY sqlstate
+DROP TABLE trim_held.t;
+DROP SCHEMA trim_held CASCADE;
+DROP OWNED BY trim_owner;
+SELECT fleetlog.drop_stream('trim_held.t');
+\set VERBOSITY default
+SELECT fleetlog.release_hold(:hold);
+DROP OWNED BY trim_owner;
+DROP ROLE trim_owner;
+DROP SCHEMA trim_held CASCADE;
+
 -- Rights: the owner trims and holds.
 CREATE ROLE trim_reader; GRANT SELECT, INSERT ON tr TO trim_reader; GRANT fleetlog_admin TO trim_reader;
 SET ROLE trim_reader;
