@@ -202,6 +202,12 @@ typedef struct FlShardTable
 
 extern void fl_shard_table_read(Oid relid, FlShardTable *t);
 
+/* ---- copy.c ------------------------------------------------------------------------------ */
+
+/* COPY of a stream as COPY of a query; any other statement as it is.  In a transaction. */
+struct PlannedStmt;
+extern struct PlannedStmt *fl_copy_as_query(struct PlannedStmt *pstmt);
+
 /* ---- refuse.c ---------------------------------------------------------------------------- */
 
 /* Is it a stream's root, one of its shard tables, or a segment? */

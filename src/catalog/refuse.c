@@ -505,7 +505,10 @@ refuse_process_utility(PlannedStmt *pstmt, const char *query, bool read_only, Pr
 	/* Commands outside a transaction (BEGIN, COMMIT after an error) must not touch the catalog. */
 	look = IsTransactionState() && !IsA(stmt, TransactionStmt);
 	if (look)
+	{
 		check_utility(stmt);
+		pstmt = fl_copy_as_query(pstmt);
+	}
 	if (prev_process_utility != NULL)
 		prev_process_utility(pstmt, query, read_only, context, params, env, dest, qc);
 	else

@@ -159,5 +159,31 @@ SELECT count(*) AS bounds, count(*) FILTER (WHERE last = b - 1) AS right_last, c
     FROM generate_series(1, 720) b,
     LATERAL (SELECT max(log_offset) AS last FROM sc_again WHERE shard = 0 AND log_offset < b) x,
     LATERAL (SELECT count(*) AS below FROM (SELECT FROM sc_again WHERE shard = 0 AND log_offset < b ORDER BY log_offset DESC LIMIT 50) y) z;
+
+-- COPY of a stream is that of its records, also where a policy applies.
+CREATE FUNCTION sc_copied() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    CREATE TEMP TABLE IF NOT EXISTS sc_lines (line text);
+    TRUNCATE sc_lines;
+    COPY sc_again (log_offset) TO PROGRAM 'cat > sc_again.copy';
+    COPY sc_lines FROM PROGRAM 'cat sc_again.copy && rm sc_again.copy';
+    RETURN (SELECT count(*) || ' ' || max(line::int) FROM sc_lines);
+END $$;
+SELECT sc_copied(), sc_copied();
+CREATE ROLE sc_copier;
+GRANT SELECT ON sc_again TO sc_copier;
+ALTER TABLE sc_again ENABLE ROW LEVEL SECURITY;
+CREATE POLICY few ON sc_again FOR SELECT TO sc_copier USING (log_offset < 3);
+SET ROLE sc_copier;
+COPY sc_again (log_offset, key) TO STDOUT;
+RESET ROLE;
+REVOKE SELECT ON sc_again FROM sc_copier;
+SET ROLE sc_copier;
+\set VERBOSITY sqlstate
+COPY sc_again TO STDOUT;
+\set VERBOSITY default
+RESET ROLE;
+DROP FUNCTION sc_copied;
 SELECT fleetlog.drop_stream('sc_again');
+DROP ROLE sc_copier;
 SELECT fleetlog.drop_stream('sc');
