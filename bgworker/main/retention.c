@@ -82,7 +82,7 @@ typedef struct ShardMemory
 {
 	FlShardKey	key;			/* hash key */
 	int64		next_look;
-	int64		last_cut;
+	TimestampTz last_cut;
 	uint64		pass;
 } ShardMemory;
 
@@ -475,9 +475,10 @@ cut_shard(const FlStreamInfo *stream, int32 number, FlShard *shard)
 {
 	Step		s = {.stream = *stream,.number = number,.shard = shard};
 	ShardMemory *m = memory_of(&shard->key);
-	int64		now = steady_now();
+	TimestampTz now = fl_wall_now();
 
-	if (now - m->last_cut < CUT_PAUSE_MS * INT64CONST(1000) && m->last_cut != 0)
+	/* By the clock that ages records; one that was set back is no pause. */
+	if (now >= m->last_cut && now - m->last_cut < CUT_PAUSE_MS * INT64CONST(1000) && m->last_cut != 0)
 		return;
 	if (!run(consider_cut, &s) || !s.done)
 		return;
