@@ -47,12 +47,15 @@ is(join("\n", $truth->check), '', 'and keeps it behind what the old one wrote');
 my $old = $s->node;
 my ($out, $err) = ('', '');
 $s->wait_until_gone($_) for grep { defined } $old->{_pid};
+# Until its first checkpoint after the promotion the new primary's control file names the old timeline, and pg_rewind
+# would find nothing to do.
+$standby->sql('CHECKPOINT');
 copy_conf('postgresql.conf', 'out');
 FleetlogTest::wait_until(sub {
     ($out, $err) = ('', '');
     return IPC::Run::run([ 'pg_rewind', '--no-sync', '--target-pgdata', $old->data_dir, '--source-server', $standby->node->connstr('postgres') ],
         '>', \$out, '2>', \$err) || $err !~ /lock file|shared memory/; }, 'pg_rewind to find the old primary stopped', 60);
-is($err =~ /Done!|no rewind required/ ? '' : $err, '', 'pg_rewind succeeds');
+is($err =~ /Done!/ ? '' : $err, '', 'pg_rewind succeeds');
 copy_conf('out', 'postgresql.conf');
 $old->enable_streaming($standby->node);
 $old->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
