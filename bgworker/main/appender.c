@@ -18,7 +18,8 @@
  * An error in a turn aborts it as a whole.  It is then run again in halves until
  * the batch at fault is alone; that one is answered with its error, all others
  * are written.  What is only bad luck (a lock that was not to be had, a cancel) is
- * left aside and tried again.
+ * left aside and tried again.  A segment that somebody's DDL has locked is treated as
+ * a held shard.
  *
  * Batches of a shard are written in the order of their arrival, whatever happens
  * in between: what is left aside keeps its number, and nothing of a shard is
@@ -363,7 +364,8 @@ write_items(int first, int last)
 			{
 				shard = fl_shard_open(e->stream, e->shard,
 									  info->durability == FL_DURABILITY_QUORUM);
-				locked = fl_shard_lock(shard, FL_LOCK_NOWAIT);
+				/* A segment that DDL has locked is as good as a held shard: nobody waits for it here. */
+				locked = fl_shard_lock(shard, FL_LOCK_NOWAIT) && !fl_log_is_blocked(shard);
 			}
 			if (locked)
 				write_item(shard, &items[end]);
@@ -416,6 +418,16 @@ try_turn(int first, int last)
 	return sqlstate;
 }
 
+/*
+ * Bad luck strikes all of them, but a lock is waited for by one shard: where there are
+ * several batches it is found by halves, so that the others do not wait with it.
+ */
+static bool
+leaves_all_aside(int sqlstate, int n)
+{
+	return is_bad_luck(sqlstate) && (sqlstate != ERRCODE_LOCK_NOT_AVAILABLE || n == 1);
+}
+
 static void
 run_items(int first, int last)
 {
@@ -437,11 +449,11 @@ run_items(int first, int last)
 		}
 		return;
 	}
-	if (is_bad_luck(sqlstate))
+	if (leaves_all_aside(sqlstate, last - first))
 	{
 		for (int i = first; i < last; i++)
 		{
-			items[i].err = FL_ERR_NONE;
+			items[i].err = sqlstate == ERRCODE_LOCK_NOT_AVAILABLE ? FL_ERR_SHARD_BUSY : FL_ERR_NONE;
 			leave_aside(&items[i]);
 		}
 		return;

@@ -244,6 +244,8 @@ run_turn(FlMqttDoor *door)
 		fl_worker_own_resources();
 		MemoryContextSwitchTo(door->context);
 		FlushErrorState();
+		/* Had we committed and not flushed yet, the flusher would not know of it. */
+		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 		if (!recover(door))
 			failures++;
 		RESUME_INTERRUPTS();

@@ -79,10 +79,21 @@ extern bool fl_shard_lock_held(FlShard *shard);
 extern int64 fl_log_append(FlShard *shard, FlAppend *batch);
 
 /*
- * Would an append of so many records find everything prepared: the tail known, a
- * segment with room?  Lock held.  A process that serves sockets asks before.
+ * Will an append of so many records find everything prepared: the tail known, a
+ * segment in use that has room, and its relation lock, which is taken here for the
+ * rest of the transaction if it is to be had at once?  The shard's lock is held.  A
+ * process that serves sockets asks before each append; after a yes it waits for
+ * no lock.
  */
 extern bool fl_log_is_ready(FlShard *shard, uint32 nrecords);
+
+/*
+ * Is the segment that takes the next record locked by somebody's DDL or LOCK TABLE,
+ * so that an append would wait?  The shard's lock is held.  False also when the tail
+ * has to be looked for first; when the answer is no the relation lock may have been
+ * taken, until the end of the transaction.
+ */
+extern bool fl_log_is_blocked(FlShard *shard);
 
 /*
  * Raise the head of a shard, whose lock is held, up to `head`, but not over a

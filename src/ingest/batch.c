@@ -79,21 +79,26 @@ fl_ingest_batch_free(FlIngest *ing, FlIngestBatch *batch)
 	pfree(batch);
 }
 
+/* May raise out of memory, hence comes before the record is in the batch. */
 static void
-add_waiter(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *rec)
+reserve_waiter(FlIngest *ing, FlIngestBatch *batch)
+{
+	int			cap = Max(16, batch->waiters_cap * 2);
+
+	if (batch->nwaiters < batch->waiters_cap)
+		return;
+	if (batch->waiters == NULL)
+		batch->waiters = MemoryContextAlloc(ing->mcxt, sizeof(FlWaiter) * cap);
+	else
+		batch->waiters = repalloc(batch->waiters, sizeof(FlWaiter) * cap);
+	batch->waiters_cap = cap;
+}
+
+static void
+add_waiter(FlIngestBatch *batch, const FlIngestRecord *rec)
 {
 	FlWaiter   *w;
 
-	if (batch->nwaiters == batch->waiters_cap)
-	{
-		int			cap = Max(16, batch->waiters_cap * 2);
-
-		if (batch->waiters == NULL)
-			batch->waiters = MemoryContextAlloc(ing->mcxt, sizeof(FlWaiter) * cap);
-		else
-			batch->waiters = repalloc(batch->waiters, sizeof(FlWaiter) * cap);
-		batch->waiters_cap = cap;
-	}
 	w = &batch->waiters[batch->nwaiters++];
 	w->conn_id = rec->conn_id;
 	w->cookie = rec->cookie;
@@ -118,6 +123,9 @@ fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *r
 {
 	FlResult	res;
 
+	/* The batch's bytes and its count must agree, whatever fails. */
+	if (rec->wait)
+		reserve_waiter(ing, batch);
 	res = fl_batch_builder_add(&batch->builder, rec->created_ms,
 							   rec->key, rec->key != NULL ? rec->key_len : -1,
 							   rec->payload, rec->payload != NULL ? rec->payload_len : -1,
@@ -125,7 +133,7 @@ fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *r
 	if (res != FL_OK)
 		return res;
 	if (rec->wait)
-		add_waiter(ing, batch, rec);
+		add_waiter(batch, rec);
 	batch->has_state |= rec->state;
 	note_created(batch, rec->created_ms);
 	batch->nrecords++;

@@ -9,7 +9,8 @@
  *
  *		the shard's lock is free, or becomes so within microseconds;
  *		the appender has nothing of this shard aside, and nothing of ours;
- *		the tail is known and the segment has room (no DDL, no search on disk);
+ *		the tail is known and the segment has room (no search on disk);
+ *		the segment's relation lock is to be had at once (no DDL, no LOCK TABLE);
  *		the transaction budget has a token that the appender does not wait for;
  *		the disk flushes quickly, or nobody waits for the disk.
  *
@@ -193,6 +194,8 @@ run_transaction(FlIngest *ing, Direct *d)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		FL_COUNT(FL_C_ERRORS, 1);
+		/* An error behind the commit: it has told nobody. */
+		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 	}
 	PG_END_TRY();
 	fl_flush_by_myself = false;

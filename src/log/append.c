@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -430,11 +431,41 @@ fl_log_append(FlShard *shard, FlAppend *batch)
 	return base;
 }
 
+/*
+ * Lock the segment as an append does, unless somebody is in the way; the lock stays
+ * until the end of the transaction.  False also when its file is no longer the one
+ * that the writer's state was made for.
+ */
+static bool
+lock_leaf_briefly(FlShard *shard)
+{
+	Relation	rel;
+	bool		same;
+
+	if (!ConditionalLockRelationOid(shard->leaf, RowExclusiveLock))
+		return false;
+	rel = try_table_open(shard->leaf, NoLock);
+	if (rel == NULL)
+		return false;
+	same = FL_REL_FILE_NUMBER(rel) == shard->leaf_relnode;
+	table_close(rel, NoLock);
+	return same;
+}
+
 bool
 fl_log_is_ready(FlShard *shard, uint32 nrecords)
 {
 	return shard->writer_valid && OidIsValid(shard->leaf) &&
-		shard->next_offset + nrecords <= shard->leaf_upper;
+		shard->next_offset + nrecords <= shard->leaf_upper &&
+		(shard->leaf_has_rows || shard->next_offset == 0) && lock_leaf_briefly(shard);
+}
+
+bool
+fl_log_is_blocked(FlShard *shard)
+{
+	return shard->writer_valid && OidIsValid(shard->leaf) &&
+		shard->next_offset < shard->leaf_upper &&
+		!ConditionalLockRelationOid(shard->leaf, RowExclusiveLock);
 }
 
 int64
