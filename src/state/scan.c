@@ -83,14 +83,16 @@ fl_state_scan_begin(Oid state, Oid stream, const uint8 *prefix, int32 prefix_len
 		return NULL;
 	}
 	list_free(RelationGetIndexList(rel));
-	if (RelationGetDescr(rel)->natts < FL_ST_NATTS || !OidIsValid(rel->rd_pkindex))
+	/* An index can be locked without its table (ALTER INDEX). */
+	if (RelationGetDescr(rel)->natts < FL_ST_NATTS || !OidIsValid(rel->rd_pkindex) ||
+		!ConditionalLockRelationOid(rel->rd_pkindex, AccessShareLock))
 	{
 		table_close(rel, AccessShareLock);
 		return NULL;
 	}
 	s = palloc0(sizeof(FlStateScan));
 	s->rel = rel;
-	s->index = index_open(rel->rd_pkindex, AccessShareLock);
+	s->index = index_open(rel->rd_pkindex, NoLock);
 	s->slot = table_slot_create(rel, NULL);
 	s->mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog state row", ALLOCSET_DEFAULT_SIZES);
 	s->prefix = (uint8 *) VARDATA(make_text(prefix, prefix_len));

@@ -87,6 +87,20 @@ open_key_index(Relation rel)
 	return index_open(index, RowExclusiveLock);
 }
 
+/* ALTER INDEX locks an index without its table; what opens them below would wait for it. */
+static bool
+lock_indexes_briefly(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	bool		locked = true;
+
+	foreach(lc, indexes)
+		locked = locked && ConditionalLockRelationOid(lfirst_oid(lc), RowExclusiveLock);
+	list_free(indexes);
+	return locked;
+}
+
 FlStateTable *
 fl_state_table_open(Oid relid, int nkeys)
 {
@@ -102,6 +116,12 @@ fl_state_table_open(Oid relid, int nkeys)
 		return NULL;
 	}
 	Assert(nkeys <= MAX_KEYS);
+	if (!lock_indexes_briefly(rel))
+	{
+		/* What was locked stays until the end of the transaction. */
+		table_close(rel, NoLock);
+		return NULL;
+	}
 	check_columns(rel, nkeys == 2 ? FL_ST_NATTS : FL_SC_NATTS);
 	t = palloc0(sizeof(FlStateTable));
 	t->rel = rel;

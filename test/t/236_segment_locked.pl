@@ -1,5 +1,5 @@
-# O4: a segment that somebody has locked (CREATE INDEX, LOCK TABLE, a long ALTER) holds up its own shard and nobody else: no
-# front door waits for the lock, and the appender goes on with every other stream.
+# O4: a segment, or a state table's index, that somebody has locked (CREATE INDEX, LOCK TABLE, a long ALTER) holds up its own
+# records and nobody else: no front door waits for the lock, and the appender goes on with every other stream.
 use strict;
 use warnings;
 use Test::More;
@@ -48,6 +48,28 @@ for my $case (['SHARE', 'on'], ['ACCESS EXCLUSIVE', 'on'], ['SHARE', 'off'])
     is(stored($topic), join(' ', map { "n$_" } 0 .. 10), "$mode: afterwards everything is there, in order");
     $holder->quit;
 }
+# The index of a state table can be locked without its table: the value waits, the door does not.
+$s->set_conf();
+$s->wait_for('SHOW fleetlog.door_writes', 'on', 'the reload');
+$s->sql("SELECT fleetlog.create_state('latest'); SELECT fleetlog.mount('acme/d1/state/', 'telemetry', state => 'latest')");
+$device->publish_acked("acme/d1/state/$_", 'before', retain => 1) for qw(x y);
+my $holder = $s->session;
+$holder->query('BEGIN');
+$holder->query('ALTER INDEX latest_pkey SET TABLESPACE pg_default');
+is($holder->error, '', 'the index of the state table is locked');
+$device->publish('acme/d1/state/x', 'meanwhile', qos => 1, retain => 1);
+ok(eval { $device->ping }, 'index locked: the door serves its clients');
+is(eval { $other->publish_acked('acme/d2/t', 'index locked') } // -1, 0, 'index locked: the other stream is written');
+my $reader = $s->device('d1', client_id => 'reader');
+$reader->subscribe(['acme/d1/state/y']);
+ok(eval { $reader->ping }, 'index locked: who subscribes is answered');
+$s->wait_for("SELECT count(*) = 1 FROM telemetry WHERE fleetlog.text(payload) = 'meanwhile'", 't', 'the record to be there');
+$holder->query('COMMIT');
+$device->expect('PUBACK');
+is($reader->expect('PUBLISH')->{payload}, 'before', 'index locked: and gets the value in force when the lock is gone');
+is($s->sql("SELECT fleetlog.text(payload) FROM latest WHERE key = 'acme/d1/state/x'"), 'meanwhile', 'index locked: the value came when the lock was gone');
+$holder->quit;
+
 is($s->density_faults('telemetry') . $s->density_faults('other'), '', 'offsets dense, time in order');
 is($s->crashes, '', 'no crash');
 $s->node->stop;
