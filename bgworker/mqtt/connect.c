@@ -211,7 +211,6 @@ static void
 announce(FlMqttConn *conn, FlMqttProps *props)
 {
 	fl_mqtt_props_set_int(props, FL_MQTT_P_RECEIVE_MAXIMUM, conn->max_unacked);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_QOS, 1);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, fl_mqtt_retain_available() ? 1 : 0);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, conn->max_in_packet);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);

@@ -172,39 +172,12 @@ protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
 	fl_mqtt_disconnect(conn, fault->reason, fault->what);
 }
 
-static void
-out_of_order(FlMqttConn *conn, const char *what)
+void
+fl_mqtt_out_of_order(FlMqttConn *conn, const char *what)
 {
 	FlMqttFault fault = {FL_MQTT_RC_PROTOCOL_ERROR, what};
 
 	protocol_error(conn, &fault);
-}
-
-static bool
-is_under_way(const FlMqttConn *conn, uint16 packet_id)
-{
-	for (int i = 0; conn->sub != NULL && i < conn->sub->inflight_count; i++)
-		if (conn->sub->inflight[i] == packet_id)
-			return true;
-	return false;
-}
-
-/*
- * We send nothing at QoS 2, so these belong to nothing.  One that names a
- * QoS 1 delivery is an error of the client's state machine; others are
- * answered so that a client that remembers an old flow gets rid of it.
- */
-static void
-handle_qos2(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
-{
-	bool v5 = conn->version == FL_MQTT_5_0;
-
-	if (type != FL_MQTT_PUBREL && is_under_way(conn, ack->packet_id))
-		out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
-	else if (type == FL_MQTT_PUBREL)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id, v5 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
-	else if (type == FL_MQTT_PUBREC && ack->reason < 0x80)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, 0);
 }
 
 static void
@@ -223,7 +196,7 @@ handle_disconnect(FlMqttConn *conn, const FlMqttReasonPacket *disconnect)
 	 */
 	if (fl_mqtt_props_int(&disconnect->props, FL_MQTT_P_SESSION_EXPIRY, 0) != 0)
 	{
-		out_of_order(conn, "session expiry raised in DISCONNECT");
+		fl_mqtt_out_of_order(conn, "session expiry raised in DISCONNECT");
 		return;
 	}
 	/* MQTT-3.1.2-10, 3.1.1 MQTT-3.14.4-3: a normal end discards the will. */
@@ -247,17 +220,17 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 	switch (packet->type)
 	{
 		case FL_MQTT_CONNECT:
-			out_of_order(conn, "second CONNECT"); /* MQTT-3.1.0-2 */
+			fl_mqtt_out_of_order(conn, "second CONNECT"); /* MQTT-3.1.0-2 */
 			break;
 		case FL_MQTT_PUBLISH:
 			return fl_mqtt_handle_publish(conn, &packet->u.publish);
 		case FL_MQTT_PUBACK:
-			fl_mqtt_handle_puback(conn, &packet->u.ack);
-			break;
 		case FL_MQTT_PUBREC:
-		case FL_MQTT_PUBREL:
 		case FL_MQTT_PUBCOMP:
-			handle_qos2(conn, packet->type, &packet->u.ack);
+			fl_mqtt_handle_answer(conn, packet->type, &packet->u.ack);
+			break;
+		case FL_MQTT_PUBREL:
+			fl_mqtt_handle_pubrel(conn, &packet->u.ack);
 			break;
 		case FL_MQTT_SUBSCRIBE:
 			fl_mqtt_handle_subscribe(conn, &packet->u.subscribe);
@@ -273,13 +246,13 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 			break;
 		case FL_MQTT_AUTH:
 			/* No method was agreed upon in CONNECT (MQTT-4.12.0-7). */
-			out_of_order(conn, "AUTH without an authentication method");
+			fl_mqtt_out_of_order(conn, "AUTH without an authentication method");
 			break;
 		case FL_MQTT_CONNACK:
 		case FL_MQTT_SUBACK:
 		case FL_MQTT_UNSUBACK:
 		case FL_MQTT_PINGRESP:
-			out_of_order(conn, "packet that only a server sends");
+			fl_mqtt_out_of_order(conn, "packet that only a server sends");
 			break;
 	}
 	return true;
@@ -514,6 +487,7 @@ on_close(FlNetConn *net, const char *why)
 	conn->will = NULL;
 	conn->pending = NULL;
 	free_aliases(conn);
+	fl_mqtt_free_received(conn);
 	if (conn->who)
 		pfree(conn->who);
 	conn->who = NULL;

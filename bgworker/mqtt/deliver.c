@@ -3,12 +3,13 @@
  *		Messages to one subscriber: packet identifiers, the window, the queue.
  *
  * QoS 0 goes out at once or, when too much is unsent, nowhere: it is dropped and
- * counted.  QoS 1 goes out while the window has room and nothing waits before
- * it; else it waits in a bounded queue of references; when that is full too the
- * caller is told and the connection reads the log itself (catchup.c).
+ * counted.  QoS 1 and 2 go out while the window has room and nothing waits
+ * before them; else they wait in a bounded queue of references; when that is full
+ * too the caller is told and the connection reads the log itself (catchup.c).
  *
- * Order: a QoS 1 message never overtakes another (MQTT-4.6.0-6).  Packet
- * identifiers advance and none is used twice at a time (MQTT-2.2.1-4).
+ * Order: such a message never overtakes another (MQTT-4.6.0-6).  Packet
+ * identifiers advance and none is used twice at a time (MQTT-2.2.1-4); one of a
+ * QoS 2 delivery, and its place in the window, are free after PUBCOMP.
  */
 #include "postgres.h"
 
@@ -25,13 +26,13 @@ static int
 find_inflight(const FlMqttSubscriber *sub, uint16 packet_id)
 {
 	for (int i = 0; i < sub->inflight_count; i++)
-		if (sub->inflight[i] == packet_id)
+		if (sub->inflight[i].id == packet_id)
 			return i;
 	return -1;
 }
 
 static uint16
-take_packet_id(FlMqttConn *conn)
+take_packet_id(FlMqttConn *conn, uint8 qos)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
@@ -40,16 +41,18 @@ take_packet_id(FlMqttConn *conn)
 		int cap = sub->inflight_cap == 0 ? Min(sub->window, 8) : Min((int) sub->window, sub->inflight_cap * 2);
 
 		if (sub->inflight == NULL)
-			sub->inflight = MemoryContextAlloc(conn->door->context, sizeof(uint16) * (Size) cap);
+			sub->inflight = MemoryContextAlloc(conn->door->context, sizeof(FlMqttSent) * (Size) cap);
 		else
-			sub->inflight = repalloc(sub->inflight, sizeof(uint16) * (Size) cap);
+			sub->inflight = repalloc(sub->inflight, sizeof(FlMqttSent) * (Size) cap);
 		sub->inflight_cap = (uint16) cap;
 	}
 	do
 	{
 		sub->next_packet_id = sub->next_packet_id == PG_UINT16_MAX ? 1 : sub->next_packet_id + 1;
 	} while (find_inflight(sub, sub->next_packet_id) >= 0);
-	sub->inflight[sub->inflight_count++] = sub->next_packet_id;
+	sub->inflight[sub->inflight_count].id = sub->next_packet_id;
+	sub->inflight[sub->inflight_count].state = qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1;
+	sub->inflight_count++;
 	return sub->next_packet_id;
 }
 
@@ -108,7 +111,7 @@ write_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	FlBuf *out = &conn->door->out;
 
 	if (publish->qos > 0)
-		publish->packet_id = take_packet_id(conn);
+		publish->packet_id = take_packet_id(conn, publish->qos);
 	fl_mqtt_encode_publish(out, (FlMqttVersion) conn->version, publish);
 	if (out->failed)
 	{
@@ -192,7 +195,7 @@ grow_queue(FlMqttConn *conn)
 }
 
 static void
-enqueue(FlMqttConn *conn, FlMqttMessage *message, bool retain, const uint32 *ids, uint32 id_count)
+enqueue(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
 {
 	FlMqttSubscriber *sub = conn->sub;
 	FlMqttQueued *place;
@@ -201,6 +204,7 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, bool retain, const uint32 *ids
 		grow_queue(conn);
 	place = &sub->queue[(sub->queue_head + sub->queue_len) % sub->queue_cap];
 	place->message = message;
+	place->qos = qos;
 	place->retain = retain;
 	place->ids = NULL;
 	if (id_count > 0)
@@ -243,7 +247,7 @@ fl_mqtt_drain_queue(FlMqttConn *conn)
 	{
 		FlMqttQueued item = dequeue(sub);
 
-		send_message(conn, item.message, 1, item.retain, item.ids ? item.ids->id : NULL,
+		send_message(conn, item.message, item.qos, item.retain, item.ids ? item.ids->id : NULL,
 					 item.ids ? item.ids->count : 0);
 		free_queued(conn->door, &item);
 		conn->stats_dirty = true;
@@ -322,7 +326,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 	}
 	if (sub->queue_len == 0 && window_is_open(conn))
 	{
-		send_message(conn, *message, 1, retain, ids, id_count);
+		send_message(conn, *message, qos, retain, ids, id_count);
 		return FL_MQTT_SENT;
 	}
 	if (is_short(conn->door) || !queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
@@ -331,19 +335,78 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 		*message = fl_mqtt_message_share(conn->door, *message);
 	else
 		(*message)->refs++;
-	enqueue(conn, *message, retain, ids, id_count);
+	enqueue(conn, *message, qos, retain, ids, id_count);
 	return FL_MQTT_QUEUED;
 }
 
-void
-fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack)
+/* ---- answers ---- */
+
+static void
+complete(FlMqttConn *conn, int i)
 {
 	FlMqttSubscriber *sub = conn->sub;
-	int i = sub ? find_inflight(sub, ack->packet_id) : -1;
 
-	/* One that answers nothing is ignored: the delivery is done either way. */
-	if (i < 0)
-		return;
 	sub->inflight[i] = sub->inflight[--sub->inflight_count];
 	fl_mqtt_drain_queue(conn);
+}
+
+/*
+ * One that answers nothing belongs to a delivery that is done: a PUBREC is
+ * answered, so that its client gets rid of it, all others say nothing more.
+ */
+static void
+answer_unknown(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
+{
+	if (type == FL_MQTT_PUBREC && ack->reason < 0x80)
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id,
+						 conn->version == FL_MQTT_5_0 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
+}
+
+/* MQTT-4.3.3-4: a PUBREL for every PUBREC, also a repeated one (case O51). */
+static void
+take_pubrec(FlMqttConn *conn, int i, const FlMqttAck *ack)
+{
+	/* The client does not want it: the delivery is over (MQTT-4.3.3-4). */
+	if (ack->reason >= 0x80 && conn->sub->inflight[i].state == FL_MQTT_SENT_QOS2)
+	{
+		complete(conn, i);
+		return;
+	}
+	conn->sub->inflight[i].state = FL_MQTT_SENT_RELEASED;
+	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, 0);
+}
+
+void
+fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
+{
+	int i = conn->sub ? find_inflight(conn->sub, ack->packet_id) : -1;
+
+	if (i < 0)
+	{
+		answer_unknown(conn, type, ack);
+		return;
+	}
+	switch ((FlMqttSentState) conn->sub->inflight[i].state)
+	{
+		case FL_MQTT_SENT_QOS1:
+			if (type == FL_MQTT_PUBACK)
+				complete(conn, i);
+			else
+				fl_mqtt_out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
+			break;
+		case FL_MQTT_SENT_QOS2:
+			if (type == FL_MQTT_PUBREC)
+				take_pubrec(conn, i, ack);
+			else
+				fl_mqtt_out_of_order(conn, "QoS 2 delivery that is not answered by PUBREC");
+			break;
+		case FL_MQTT_SENT_RELEASED:
+			if (type == FL_MQTT_PUBREC)
+				take_pubrec(conn, i, ack);
+			else if (type == FL_MQTT_PUBCOMP)
+				complete(conn, i);
+			else
+				fl_mqtt_out_of_order(conn, "PUBACK for a QoS 2 delivery");
+			break;
+	}
 }

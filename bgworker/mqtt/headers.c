@@ -181,7 +181,7 @@ add_packet(FlHeadersBuilder *b, const FlMqttPublish *publish, const FlIdentity *
 	uint8 *p = block;
 	int count = 2;
 
-	p = PUT_HEADER(p, "fl.qos", publish->qos ? "1" : "0", 1);
+	p = PUT_HEADER(p, "fl.qos", &"012"[publish->qos], 1);
 	if (publish->retain)
 	{
 		p = PUT_HEADER(p, "fl.retain", "1", 1);

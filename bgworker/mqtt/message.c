@@ -114,7 +114,10 @@ take_reserved(FlMqttMessage *message, const RecordHeader *h)
 	if (h->null)
 		return;
 	if (is_named(h, "fl.qos"))
-		message->publish.qos = h->value.len == 1 && h->value.data[0] == '0' ? 0 : 1;
+	{
+		if (h->value.len == 1 && h->value.data[0] >= '0' && h->value.data[0] <= '2')
+			message->publish.qos = (uint8) (h->value.data[0] - '0');
+	}
 	else if (is_named(h, "fl.retain"))
 		message->publish.retain = true;
 	else if (is_named(h, "fl.client-id"))

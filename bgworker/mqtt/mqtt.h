@@ -9,6 +9,7 @@
  *	connection.c	the state machine: packets in, states, closing
  *	connect.c		CONNECT: checks, login, takeover, CONNACK
  *	publish.c		PUBLISH in: rights, mount, record, acknowledgement
+ *	qos2.c			QoS 2 in: identifiers received and not released yet
  *	headers.c		properties to record headers
  *	subscribe.c		SUBSCRIBE, UNSUBSCRIBE and the rights behind them
  *	message.c		a record as a message: topic, properties, sharing
@@ -69,6 +70,7 @@ extern bool fl_mqtt_allow_anonymous;
 extern int fl_mqtt_connect_timeout_s;
 extern int fl_mqtt_max_packet_bytes;
 extern int fl_mqtt_max_inflight;
+extern int fl_mqtt_max_unreleased;
 extern int fl_mqtt_max_keep_alive_s;
 extern int fl_mqtt_max_topic_aliases;
 extern int fl_mqtt_max_topic_levels;
@@ -148,11 +150,26 @@ typedef struct FlMqttIds
 	uint32 id[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttIds;
 
+/* How far a delivery is (MQTT-4.3.2, MQTT-4.3.3). */
+typedef enum FlMqttSentState
+{
+	FL_MQTT_SENT_QOS1,    /* PUBACK is awaited */
+	FL_MQTT_SENT_QOS2,    /* PUBREC is awaited */
+	FL_MQTT_SENT_RELEASED /* PUBREC came, PUBREL was sent, PUBCOMP is awaited */
+} FlMqttSentState;
+
+typedef struct FlMqttSent
+{
+	uint16 id;
+	uint8 state; /* FlMqttSentState */
+} FlMqttSent;
+
 /* A delivery that waits for a packet identifier. */
 typedef struct FlMqttQueued
 {
 	FlMqttMessage *message; /* counted reference */
 	FlMqttIds *ids;         /* NULL = none */
+	uint8 qos;              /* 1 or 2 */
 	bool retain;
 } FlMqttQueued;
 
@@ -165,12 +182,12 @@ typedef struct FlMqttSubscriber
 	uint64 mark;   /* number of the match that last found it */
 	uint32 target; /* ... and its place among that match's targets */
 
-	/* QoS 1 under way and waiting */
+	/* QoS 1 and 2 under way and waiting */
 	uint16 next_packet_id;
 	uint16 window; /* how many may be under way */
 	uint16 inflight_count;
 	uint16 inflight_cap;
-	uint16 *inflight;
+	FlMqttSent *inflight;
 	FlMqttQueued *queue; /* a ring */
 	uint32 queue_cap;
 	uint32 queue_head;
@@ -189,6 +206,26 @@ typedef struct FlMqttSubscriber
 	uint64 dropped;
 } FlMqttSubscriber;
 
+/* A QoS 2 message of the client, from its PUBLISH to its PUBREL (qos2.c). */
+typedef enum FlMqttReceivedState
+{
+	FL_MQTT_RECEIVED_PENDING, /* handed on, not known to be durable */
+	FL_MQTT_RECEIVED_STORED   /* durable, PUBREC was sent */
+} FlMqttReceivedState;
+
+typedef struct FlMqttReceivedId
+{
+	uint16 id;
+	uint8 state; /* FlMqttReceivedState */
+} FlMqttReceivedId;
+
+typedef struct FlMqttReceived
+{
+	uint16 count;
+	uint16 cap;
+	FlMqttReceivedId ids[FLEXIBLE_ARRAY_MEMBER];
+} FlMqttReceived;
+
 typedef struct FlMqttAliases
 {
 	int max;
@@ -203,6 +240,7 @@ struct FlMqttConn
 	FlMqttPending *pending; /* until OPEN */
 	FlMqttWillMessage *will;
 	FlMqttAliases *aliases;
+	FlMqttReceived *received; /* NULL = none */
 	FlMqttSubscriber *sub;
 	uint64 id;
 	FlConnKey key;        /* in the registry, when registered */
@@ -213,7 +251,7 @@ struct FlMqttConn
 	uint32 max_in_packet; /* ours, as announced */
 	uint16 receive_max;   /* the client's receive maximum */
 	uint16 keep_alive_s;  /* in force, 0 = none */
-	uint16 unacked;       /* QoS 1 PUBLISH of the client not yet acknowledged */
+	uint16 unacked;       /* PUBLISH of the client not yet acknowledged; of MQTT 5 at QoS 2: not complete */
 	uint16 max_unacked;   /* what we announced as receive maximum */
 	uint16 max_levels;    /* levels a topic of this client may have */
 	uint8 state;          /* FlMqttState */
@@ -370,6 +408,8 @@ extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */
 extern void fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why);
+/* The client broke the protocol: logged, DISCONNECT 0x82. */
+extern void fl_mqtt_out_of_order(FlMqttConn *conn, const char *what);
 extern void fl_mqtt_resume(FlMqttConn *conn);
 extern FlMqttConn *fl_mqtt_find(FlMqttDoor *door, uint64 id);
 extern void fl_mqtt_start_keep_alive(FlMqttConn *conn);
@@ -397,6 +437,16 @@ extern void fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlErro
 extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
 							 const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why);
 extern void fl_mqtt_resume_full(FlMqttDoor *door);
+extern void fl_mqtt_one_less_unacked(FlMqttConn *conn);
+
+/* in qos2.c */
+extern bool fl_mqtt_reserve_received(FlMqttConn *conn);
+extern void fl_mqtt_add_received(FlMqttConn *conn, uint16 packet_id);
+extern bool fl_mqtt_is_received(FlMqttConn *conn, const FlMqttPublish *publish);
+extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id);
+extern void fl_mqtt_received_refused(FlMqttConn *conn, uint16 packet_id);
+extern void fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack);
+extern void fl_mqtt_free_received(FlMqttConn *conn);
 
 /* in headers.c */
 /* The sender stands in front already; ingest is told so. */
@@ -427,12 +477,13 @@ typedef enum FlMqttDelivery
 {
 	FL_MQTT_SENT, /* or dropped for good, and counted */
 	FL_MQTT_QUEUED,
-	FL_MQTT_NO_ROOM /* QoS 1 only */
+	FL_MQTT_NO_ROOM /* not at QoS 0 */
 } FlMqttDelivery;
 
 extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain,
 									  const uint32 *ids, uint32 id_count);
-extern void fl_mqtt_handle_puback(FlMqttConn *conn, const FlMqttAck *ack);
+/* PUBACK, PUBREC and PUBCOMP. */
+extern void fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
 

@@ -3,9 +3,9 @@
  *		PUBLISH from a client: may it, where does it go, and when is it
  *		acknowledged.
  *
- * The one place where PUBACKs are released is fl_mqtt_ingest_done: ingest calls
- * it when the record is durable under its stream's policy, never at commit
- * (REQUIREMENTS L5, M4).
+ * The one place where PUBACKs and first PUBRECs are released is
+ * fl_mqtt_ingest_done: ingest calls it when the record is durable under its
+ * stream's policy, never at commit (REQUIREMENTS L5, M4).
  */
 #include "postgres.h"
 
@@ -16,32 +16,36 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define KEY_ROOM (2 * FL_TOPIC_MAX_LEN) /* for an expanded template */
+#define KEY_ROOM    (2 * FL_TOPIC_MAX_LEN) /* for an expanded template */
+#define COOKIE_QOS2 0x10000                /* beside the packet identifier */
 
 /* ---- refusing ---- */
 
 /*
  * A PUBLISH that is not taken.  At QoS 0 nobody waits: it is dropped and
- * counted.  MQTT 5.0 says why in PUBACK, or in DISCONNECT where the code is
- * none of PUBACK's.  MQTT 3.x can only close, or acknowledge what is dropped
+ * counted.  MQTT 5.0 says why in PUBACK or PUBREC, or in DISCONNECT where the
+ * code is none of theirs.  MQTT 3.x can only close, or acknowledge what is dropped
  * (3.1.1 MQTT-3.3.5-2): a setting decides, and by default nothing that is not
  * stored is ever acknowledged.
  */
 static void
 refuse(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlMqttReason reason, const char *why)
 {
+	FlMqttType answer = qos == 2 ? FL_MQTT_PUBREC : FL_MQTT_PUBACK;
+
 	FL_COUNT(FL_C_PUBLISH_REFUSED, 1);
 	if (qos == 0)
 		return;
 	if (conn->version == FL_MQTT_5_0)
 	{
-		if (fl_mqtt_reason_allowed(FL_MQTT_PUBACK, (uint8) reason))
-			fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, (uint8) reason);
+		if (fl_mqtt_reason_allowed(answer, (uint8) reason))
+			fl_mqtt_send_ack(conn, answer, packet_id, (uint8) reason);
 		else
 			fl_mqtt_disconnect(conn, reason, why);
 	}
 	else if (fl_mqtt3_refusal == FL_MQTT3_ACKNOWLEDGE)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, 0);
+		/* Its PUBREL, if any, finds nothing and is answered. */
+		fl_mqtt_send_ack(conn, answer, packet_id, 0);
 	else
 		fl_mqtt_disconnect(conn, reason, why);
 }
@@ -205,7 +209,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.state = fl_state_is_value(mount, publish->retain);
 	rec.wait = publish->qos > 0 && conn_id != 0;
 	rec.conn_id = conn_id;
-	rec.cookie = publish->packet_id;
+	rec.cookie = publish->packet_id | (publish->qos == 2 ? COOKIE_QOS2 : 0);
 	return fl_ingest_add(door->ingest, &rec);
 }
 
@@ -272,18 +276,6 @@ check_receive_maximum(FlMqttConn *conn)
 	return false;
 }
 
-/* What was announced as not available (MQTT-3.2.2-11). */
-static bool
-check_offered(FlMqttConn *conn, FlMqttPublish *publish)
-{
-	if (publish->qos == 2)
-	{
-		fl_mqtt_disconnect(conn, FL_MQTT_RC_QOS_NOT_SUPPORTED, "QoS 2 is not available");
-		return false;
-	}
-	return true;
-}
-
 static void
 wait_for_room(FlMqttConn *conn)
 {
@@ -300,11 +292,17 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	Size client_id_len;
 	FlError err;
 
-	if (!check_offered(conn, publish))
+	/* What is sent again is taken whatever is under way; its alias counts like any other. */
+	if (publish->qos == 2 && fl_mqtt_is_received(conn, publish))
+	{
+		(void) resolve_alias(conn, publish);
 		return true;
+	}
 	if (publish->qos > 0 && !check_receive_maximum(conn))
 		return false;
 	if (!resolve_alias(conn, publish))
+		return true;
+	if (publish->qos == 2 && !fl_mqtt_reserve_received(conn))
 		return true;
 	if (fl_topic_levels(publish->topic.data, publish->topic.len) > conn->max_levels)
 	{
@@ -337,7 +335,11 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 			   fl_error_info(err)->text);
 	}
 	else if (publish->qos > 0)
+	{
 		conn->unacked++;
+		if (publish->qos == 2)
+			fl_mqtt_add_received(conn, publish->packet_id);
+	}
 	return true;
 }
 
@@ -362,8 +364,8 @@ fl_mqtt_resume_full(FlMqttDoor *door)
 
 /* ---- the acknowledgement ---- */
 
-static void
-one_less_unacked(FlMqttConn *conn)
+void
+fl_mqtt_one_less_unacked(FlMqttConn *conn)
 {
 	if (conn->unacked > 0)
 		conn->unacked--;
@@ -374,9 +376,37 @@ one_less_unacked(FlMqttConn *conn)
 	}
 }
 
+static void
+acknowledge(FlMqttConn *conn, uint8 qos, uint16 packet_id)
+{
+	if (qos == 2)
+		fl_mqtt_received_stored(conn, packet_id);
+	else
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, 0);
+	/* At QoS 2 a client of MQTT 5 counts up to PUBCOMP (MQTT-4.9). */
+	if (qos == 1 || conn->version != FL_MQTT_5_0)
+		fl_mqtt_one_less_unacked(conn);
+}
+
+static void
+refuse_later(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlError err)
+{
+	if (qos == 2)
+		fl_mqtt_received_refused(conn, packet_id);
+	fl_mqtt_one_less_unacked(conn);
+	if (err == FL_ERR_INTERNAL || err == FL_ERR_MAP_CHANGED || err == FL_ERR_SHARD_BUSY)
+		/*
+		 * Not known to be written, and no fault of the message: without an
+		 * acknowledgement the device sends it again (MQTT-4.4.0-1).
+		 */
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take a message");
+	else
+		refuse(conn, qos, packet_id, (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
+}
+
 /*
  * The fate of a record is known.  With FL_ERR_NONE it is durable: this is the
- * one place from which a PUBACK leaves (MQTT-4.3.2-4).
+ * one place from which a PUBACK leaves (MQTT-4.3.2-4), or a first PUBREC.
  */
 void
 fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard, int64 log_offset)
@@ -389,16 +419,9 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN)
 		return;
 	door->current = conn;
-	one_less_unacked(conn);
 	if (err == FL_ERR_NONE)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, (uint16) cookie, 0);
-	else if (err == FL_ERR_INTERNAL || err == FL_ERR_MAP_CHANGED || err == FL_ERR_SHARD_BUSY)
-		/*
-		 * Not known to be written, and no fault of the message: without an
-		 * acknowledgement the device sends it again (MQTT-4.4.0-1).
-		 */
-		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take a message");
+		acknowledge(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie);
 	else
-		refuse(conn, 1, (uint16) cookie, (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
+		refuse_later(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie, err);
 	door->current = NULL;
 }

@@ -17,6 +17,7 @@ bool fl_mqtt_allow_anonymous = false;
 int fl_mqtt_connect_timeout_s = 10;
 int fl_mqtt_max_packet_bytes = 1048576;
 int fl_mqtt_max_inflight = 20;
+int fl_mqtt_max_unreleased = 1000;
 int fl_mqtt_max_keep_alive_s = 0;
 int fl_mqtt_max_topic_aliases = 10;
 int fl_mqtt_max_topic_levels = 16;
@@ -70,9 +71,12 @@ define_limits(void)
 							"A larger one ends the connection with reason code 0x95.", &fl_mqtt_max_packet_bytes,
 							1048576, 1024, 268435460, PGC_SIGHUP, GUC_UNIT_BYTE, NULL, NULL, NULL);
 	DefineCustomIntVariable(
-		"fleetlog.max_inflight", "QoS 1 messages that may be unacknowledged, in each direction of a connection.",
+		"fleetlog.max_inflight", "QoS 1 and 2 messages that may be unacknowledged, in each direction of a connection.",
 		"A client of MQTT 5 that sends more is disconnected with reason code 0x93; older ones are read no further.",
 		&fl_mqtt_max_inflight, 20, 1, 65535, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.max_unreleased", "QoS 2 messages that a client of MQTT 3.x may leave unreleased.",
+							"One more ends the connection; clients of MQTT 5 are held to fleetlog.max_inflight.",
+							&fl_mqtt_max_unreleased, 1000, 1, 65535, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_topic_aliases", "Topic aliases that a client may use.",
 							"A higher alias ends the connection with reason code 0x94.", &fl_mqtt_max_topic_aliases, 10,
 							0, 65535, PGC_SIGHUP, 0, NULL, NULL, NULL);

@@ -187,7 +187,7 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 	is_new = filter == NULL;
 	if (is_new)
 		filter = add_filter(conn, item->filter);
-	filter->qos = Min(item->qos, 1);
+	filter->qos = item->qos;
 	filter->no_local = item->no_local;
 	filter->as_published = item->retain_as_published;
 	filter->id = id;

@@ -38,14 +38,9 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 		*why = "will topic has too many levels";
 		return FL_MQTT_RC_TOPIC_NAME_INVALID;
 	}
-	/* In 3.x nobody can be told: QoS 2 becomes 1, retain has no effect where the mount keeps nothing. */
+	/* In 3.x nobody can be told: retain has no effect where the mount keeps nothing. */
 	if (connect->version != FL_MQTT_5_0)
 		return FL_MQTT_RC_SUCCESS;
-	if (will->qos > 1)
-	{
-		*why = "will at QoS 2 is not available";
-		return FL_MQTT_RC_QOS_NOT_SUPPORTED;
-	}
 	if (will->retain && !fl_mqtt_can_retain((const char *) will->topic.data, will->topic.len))
 	{
 		*why = "retained will is not available";
@@ -62,7 +57,7 @@ fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect)
 
 	publish.dup = false;
 	publish.retain = connect->will.retain;
-	publish.qos = Min(connect->will.qos, 1);
+	publish.qos = connect->will.qos;
 	publish.packet_id = 1; /* none is sent; the field must not be 0 */
 	publish.topic = connect->will.topic;
 	publish.payload = connect->will.payload;

@@ -225,6 +225,30 @@ sub puback
     return $self->send_raw(packet(0x40, pack('n', $pid)));
 }
 
+# The answers of QoS 2; each may have a reason code.
+sub answer
+{
+    my ($self, $first, $pid, $reason) = @_;
+    return $self->send_raw(packet($first, pack('n', $pid) . ($reason ? chr $reason : '')));
+}
+sub pubrec { my ($self, @p) = @_; return $self->answer(0x50, @p); }
+sub pubrel { my ($self, @p) = @_; return $self->answer(0x62, @p); }
+sub pubcomp { my ($self, @p) = @_; return $self->answer(0x70, @p); }
+
+# A QoS 2 PUBLISH up to its PUBCOMP; returns the packet identifier.
+sub publish_released
+{
+    my ($self, $topic, $payload, %opt) = @_;
+    my $pid = $self->publish($topic, $payload, %opt, qos => 2);
+    my $rec = $self->expect('PUBREC');
+
+    confess("PUBREC for $rec->{pid}, reason $rec->{reason}, expected $pid") unless $rec->{pid} == $pid && $rec->{reason} == 0;
+    $self->pubrel($pid);
+    my $comp = $self->expect('PUBCOMP');
+    confess("PUBCOMP for $comp->{pid}, reason $comp->{reason}, expected $pid") unless $comp->{pid} == $pid && $comp->{reason} == 0;
+    return $pid;
+}
+
 sub ping
 {
     my ($self) = @_;
