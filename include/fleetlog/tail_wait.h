@@ -33,8 +33,9 @@ typedef enum FlWaitKind
 
 /*
  * This process waits for the stream from now on; a process waits for one stream
- * at a time.  `until` is for the view.  The entry goes with the process, however
- * that ends.  Raises an error when the library was not preloaded.
+ * at a time, or for any one of its database (InvalidOid).  `until` is for the view.
+ * The entry goes with the process, however that ends.  Raises an error when the
+ * library was not preloaded.
  */
 extern void fl_tail_wait_begin(Oid stream, FlWaitKind kind, TimestampTz until);
 

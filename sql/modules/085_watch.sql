@@ -1,4 +1,14 @@
--- Watching state tables.  The output plugin needs no SQL; this is what goes with it.
+-- Watching state tables.  The output plugin needs no SQL; this is what goes with it, and watch(), which needs no plugin.
+
+-- Who may read the table and its streams may watch: the function asks for both.
+CREATE FUNCTION fleetlog.watch(state regclass, since jsonb = NULL, keys text[] = NULL, prefix text = NULL, wait interval = '0',
+		max_changes int = 1000,
+		OUT event text, OUT key text, OUT shard int, OUT log_offset bigint, OUT ts timestamptz, OUT headers fleetlog.headers,
+		OUT payload bytea, OUT "position" jsonb, OUT stream regclass)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_watch' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION fleetlog.watch(regclass, jsonb, text[], text, interval, int) IS
+	'the state between begin-snapshot and end-snapshot, or the changes (set, clear) behind position since, waiting for some if there are none';
 
 CREATE FUNCTION fleetlog._watch_json(event text, stream regclass, key text, shard int, log_offset bigint, ts timestamptz, headers fleetlog.headers,
 		payload bytea, "position" jsonb) RETURNS text

@@ -276,17 +276,13 @@ fl_tail_wait_found(uint64 records)
 
 /* ---- waking -------------------------------------------------------------------------- */
 
+/* Those who wait for this stream; InvalidOid: those who wait for any. */
 static void
-wake(const FlShardKey *key, bool gone)
+wake_listed(Oid database, Oid stream, bool gone)
 {
-	int			b;
+	int			b = bucket_of(database, stream);
 	dlist_iter	iter;
 
-	if (table == NULL)
-		return;
-	b = bucket_of(key->database, key->stream);
-	/* The tail was written before this; see the head of the file. */
-	pg_memory_barrier();
 	if (pg_atomic_read_u32(&table->buckets[b].count) == 0)
 		return;
 	LWLockAcquire(&locks[b].lock, LW_SHARED);
@@ -294,7 +290,7 @@ wake(const FlShardKey *key, bool gone)
 	{
 		FlWaiter   *w = dlist_container(FlWaiter, node, iter.cur);
 
-		if (w->key.stream != key->stream || w->key.database != key->database)
+		if (w->key.stream != stream || w->key.database != database)
 			continue;
 		if (gone)
 			pg_atomic_write_u32(&w->gone, 1);
@@ -305,6 +301,17 @@ wake(const FlShardKey *key, bool gone)
 		SetLatch(&ProcGlobal->allProcs[w - table->waiters].procLatch);
 	}
 	LWLockRelease(&locks[b].lock);
+}
+
+static void
+wake(const FlShardKey *key, bool gone)
+{
+	if (table == NULL)
+		return;
+	/* The tail was written before this; see the head of the file. */
+	pg_memory_barrier();
+	wake_listed(key->database, key->stream, gone);
+	wake_listed(key->database, InvalidOid, false);
 }
 
 void

@@ -447,20 +447,20 @@ read_tails(const FlCompare *c, int64 *tails)
 }
 
 /*
- * A commit is visible a moment before its tail is told.  Everybody who may be seen in S
- * has told it when nobody is in that window, or when the shard's tail has moved once
- * after S, since shards have one writer at a time.
+ * Everybody who may be seen has told his tail when nobody is in the window between the
+ * two, or when the shard's tail has moved once since, because shards have one writer at
+ * a time.
  */
-static void
-wait_for_writers(const FlCompare *c)
+void
+fl_state_wait_for_writers(Oid stream, int nshards)
 {
-	int64	   *before = palloc(sizeof(int64) * Max(c->nshards, 1));
+	int64	   *before = palloc(sizeof(int64) * Max(nshards, 1));
 
-	for (int32 i = 0; i < c->nshards; i++)
-		before[i] = visible_tail(c->stream, i);
+	for (int32 i = 0; i < nshards; i++)
+		before[i] = visible_tail(stream, i);
 	pg_memory_barrier();
-	for (int32 i = 0; i < c->nshards; i++)
-		while (pg_atomic_read_u32(&fl_shared->committing) > 0 && visible_tail(c->stream, i) == before[i])
+	for (int32 i = 0; i < nshards; i++)
+		while (pg_atomic_read_u32(&fl_shared->committing) > 0 && visible_tail(stream, i) == before[i])
 		{
 			CHECK_FOR_INTERRUPTS();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
@@ -503,7 +503,7 @@ fl_state_compare(Oid state, Oid stream)
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	each_row(c, "state_flushed", 1, read_flushed);
 	each_row(c, "state_pending", 2, read_pending);
-	wait_for_writers(c);
+	fl_state_wait_for_writers(c->stream, c->nshards);
 	read_tails(c, c->end);
 	for (int32 i = 0; i < c->nshards; i++)
 	{

@@ -117,29 +117,6 @@ bytes_of(FlStateScan *s, int att, int32 *len)
 	return (const uint8 *) VARDATA_ANY(v);
 }
 
-/* From the SQL type's form to the record's: reserved count, number, headers. */
-static void
-split_headers(const uint8 *data, int32 len, FlLogRecord *rec)
-{
-	FlReader	r;
-
-	rec->reserved = 0;
-	rec->headers = NULL;
-	rec->headers_len = rec->headers_count = 0;
-	if (data == NULL)
-		return;
-	fl_reader_init(&r, data, len);
-	rec->reserved = fl_read_u8(&r);
-	rec->headers_count = fl_read_varint(&r);
-	if (r.failed)
-	{
-		rec->reserved = rec->headers_count = 0;
-		return;
-	}
-	rec->headers = r.pos;
-	rec->headers_len = (int32) fl_reader_left(&r);
-}
-
 static const uint8 *
 varlena_bytes(struct varlena *v, int32 *len)
 {
@@ -168,7 +145,7 @@ fill_row(FlStateScan *s, FlStateRow *row)
 	rec->tenant = bytes_of(s, FL_ST_TENANT, &rec->tenant_len);
 	rec->device = bytes_of(s, FL_ST_DEVICE, &rec->device_len);
 	headers = bytes_of(s, FL_ST_HEADERS, &len);
-	split_headers(headers, len, rec);
+	fl_state_split_headers(headers, len, rec);
 	rec->payload = bytes_of(s, FL_ST_PAYLOAD, &rec->payload_len);
 	MemoryContextSwitchTo(old);
 }
@@ -194,7 +171,7 @@ fl_state_last(Oid state, Oid stream, const uint8 *key, int32 len, FlStateRow *ro
 	rec->tenant = varlena_bytes(c.tenant, &rec->tenant_len);
 	rec->device = varlena_bytes(c.device, &rec->device_len);
 	rec->payload = varlena_bytes(c.payload, &rec->payload_len);
-	split_headers(c.headers != NULL ? (const uint8 *) VARDATA_ANY(c.headers) : NULL,
+	fl_state_split_headers(c.headers != NULL ? (const uint8 *) VARDATA_ANY(c.headers) : NULL,
 				  c.headers != NULL ? (int32) VARSIZE_ANY_EXHDR(c.headers) : -1, rec);
 	return true;
 }

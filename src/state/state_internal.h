@@ -12,6 +12,7 @@
 #include "utils/relcache.h"
 
 #include "fleetlog/state.h"
+#include "fleetlog/state_change.h"
 
 #define FL_STATE_SCHEMA		"fleetlog"
 
@@ -28,32 +29,6 @@ enum
 	FL_SC_STATE = 1, FL_SC_STREAM, FL_SC_KEY, FL_SC_SHARD, FL_SC_OFFSET, FL_SC_TS, FL_SC_NATTS = FL_SC_TS
 };
 
-/* Where a value comes from; the later one wins. */
-typedef struct FlStatePos
-{
-	TimestampTz ts;
-	int32		shard;
-	int64		log_offset;
-} FlStatePos;
-
-/* The change of one key.  All pointers are varlenas of the right type, or NULL. */
-typedef struct FlStateChange
-{
-	Oid			state;
-	Oid			stream;
-	FlStatePos	pos;
-	int32		home;			/* shard that the mount gives the topic */
-	bool		cleared;
-	SubTransactionId subid;
-	int64		pending_id;		/* row of state_pending it comes from, 0: none */
-	struct varlena *key;
-	struct varlena *tenant;
-	struct varlena *device;
-	struct varlena *headers;
-	struct varlena *payload;
-	Size		bytes;
-} FlStateChange;
-
 typedef enum FlStateOutcome
 {
 	FL_STATE_DONE,
@@ -61,40 +36,17 @@ typedef enum FlStateOutcome
 	FL_STATE_LOCKED				/* somebody holds the row, the key's shard or the table */
 } FlStateOutcome;
 
-extern int	fl_state_pos_cmp(const FlStatePos *a, const FlStatePos *b);
-
 /* By table, stream, key, and position: the order of locks. */
 extern int	fl_state_change_cmp(const void *x, const void *y);
 extern bool fl_state_same_key(const FlStateChange *a, const FlStateChange *b);
 
 /* ---- values.c: what a record means ------------------------------------------ */
 
-/* Which mounts' values are asked for. */
-typedef enum FlStateScope
-{
-	FL_STATE_IN_TRANSACTION,	/* those written with the record */
-	FL_STATE_FOLDED,			/* those that the state worker folds from the log */
-	FL_STATE_ALL
-} FlStateScope;
-
-/*
- * The change that a record makes to its mount's state table; false: none in this
- * scope.  The varlenas are palloc'd.
- */
-extern bool fl_state_change_of(Oid stream, int32 shard, const FlLogRecord *rec, FlStateScope scope,
-							   FlStateChange *out);
-
-/* Are values of this mount folded from the log by the state worker? */
-extern bool fl_state_is_folded(const FlMount *mount);
-
 /* The shard to which a topic's mount sends it now. */
 extern int32 fl_state_home_of(Oid stream, const uint8 *topic, int32 len);
 
 /* The change that the record at this position makes; false: none, or the record is gone. */
 extern bool fl_state_change_at(Oid stream, int32 shard, int64 log_offset, FlStateScope scope, FlStateChange *out);
-
-/* Topic of a record: fl.topic, else its key; false: none that is text. */
-extern bool fl_state_topic_of(const FlLogRecord *rec, const uint8 **topic, int32 *len);
 
 /* ---- table.c: rows by key, without waiting ------------------------------------- */
 

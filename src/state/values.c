@@ -172,6 +172,29 @@ make_headers(const FlLogRecord *rec)
 	return v;
 }
 
+/* From the SQL type's form to the record's: reserved count, number, headers. */
+void
+fl_state_split_headers(const uint8 *data, int32 len, FlLogRecord *rec)
+{
+	FlReader	r;
+
+	rec->reserved = 0;
+	rec->headers = NULL;
+	rec->headers_len = rec->headers_count = 0;
+	if (data == NULL)
+		return;
+	fl_reader_init(&r, data, len);
+	rec->reserved = fl_read_u8(&r);
+	rec->headers_count = fl_read_varint(&r);
+	if (r.failed)
+	{
+		rec->reserved = rec->headers_count = 0;
+		return;
+	}
+	rec->headers = r.pos;
+	rec->headers_len = (int32) fl_reader_left(&r);
+}
+
 /* The shard that the mount gives the topic now; templates of such mounts read the topic only. */
 static int32
 home_shard(const FlMount *mount, const uint8 *topic, int32 len)

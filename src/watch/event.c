@@ -49,6 +49,8 @@ fl_watch_kind_name(FlWatchKind kind)
 			return "set";
 		case FL_WATCH_CLEAR:
 			return "clear";
+		case FL_WATCH_PROGRESS:
+			return "progress";
 	}
 	return "unknown";
 }
@@ -170,7 +172,7 @@ fl_watch_write_binary(StringInfo out, const FlWatchEvent *e)
 {
 	static const char letters[] = {
 		[FL_WATCH_BEGIN_SNAPSHOT] = 'b',[FL_WATCH_ROW] = 'r',[FL_WATCH_END_SNAPSHOT] = 'e',
-		[FL_WATCH_SET] = 's',[FL_WATCH_CLEAR] = 'c'
+		[FL_WATCH_SET] = 's',[FL_WATCH_CLEAR] = 'c',[FL_WATCH_PROGRESS] = 'p'
 	};
 	uint8		flags = (e->has_place ? 1 : 0) | (e->has_ts ? 2 : 0) | (e->unchanged ? 4 : 0);
 
@@ -260,6 +262,35 @@ fl_watch_from_tuple(FlWatchEvent *e, HeapTuple tuple, TupleDesc desc, const FlSt
 	e->payload_len = bytes_of(tuple, cols->payload, desc, &e->payload, &e->unchanged);
 }
 
+bool
+fl_watch_place_of_clear(FlWatchEvent *e, Oid state, HeapTuple tuple, TupleDesc desc)
+{
+	static const char *const names[] = {"state", "stream", "key", "shard", "log_offset", "ts"};
+	static const Oid types[] = {REGCLASSOID, REGCLASSOID, TEXTOID, INT4OID, INT8OID, TIMESTAMPTZOID};
+	int			att[lengthof(names)];
+	Datum		values[lengthof(names)];
+	const uint8 *key;
+	bool		isnull;
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		att[i] = column_number(desc, names[i], types[i]);
+		if (att[i] == 0)
+			return false;
+		values[i] = heap_getattr(tuple, att[i], desc, &isnull);
+		if (isnull)
+			return false;
+	}
+	if (DatumGetObjectId(values[0]) != state || DatumGetObjectId(values[1]) != e->stream ||
+		bytes_of(tuple, att[2], desc, &key, NULL) != e->key_len || memcmp(key, e->key, e->key_len) != 0)
+		return false;
+	e->has_place = true;
+	e->shard = DatumGetInt32(values[3]);
+	e->log_offset = DatumGetInt64(values[4]);
+	e->ts = DatumGetTimestampTz(values[5]);
+	return true;
+}
+
 /* ---- the same line for the rows of a snapshot, in SQL --------------------------------- */
 
 Datum
@@ -267,10 +298,13 @@ fl_sql_watch_json(PG_FUNCTION_ARGS)
 {
 	FlWatchEvent e = {.key_len = -1,.headers_len = -1,.payload_len = -1};
 	StringInfoData out;
-	char	   *event = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *event;
 	bool		known = false;
 
-	for (int k = FL_WATCH_BEGIN_SNAPSHOT; k <= FL_WATCH_CLEAR; k++)
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	event = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	for (int k = FL_WATCH_BEGIN_SNAPSHOT; k <= FL_WATCH_PROGRESS; k++)
 		if (strcmp(event, fl_watch_kind_name(k)) == 0)
 		{
 			e.kind = k;

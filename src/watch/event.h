@@ -21,7 +21,8 @@ typedef enum FlWatchKind
 	FL_WATCH_ROW,
 	FL_WATCH_END_SNAPSHOT,
 	FL_WATCH_SET,
-	FL_WATCH_CLEAR
+	FL_WATCH_CLEAR,
+	FL_WATCH_PROGRESS			/* nothing but a position */
 } FlWatchKind;
 
 typedef struct FlWatchEvent
@@ -67,5 +68,11 @@ extern bool fl_state_columns(TupleDesc desc, FlStateColumns *out);
 
 /* Fill an event from a row; memory is the current context's or the tuple's. */
 extern void fl_watch_from_tuple(FlWatchEvent *e, HeapTuple tuple, TupleDesc desc, const FlStateColumns *cols);
+
+/*
+ * If this row of fleetlog.state_cleared is about the key that the event clears: fill in
+ * where and when.
+ */
+extern bool fl_watch_place_of_clear(FlWatchEvent *e, Oid state, HeapTuple tuple, TupleDesc desc);
 
 #endif							/* FLEETLOG_WATCH_EVENT_H */

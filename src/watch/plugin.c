@@ -12,7 +12,10 @@
  *		format		json (default) or binary
  *
  * An INSERT or UPDATE of a row is a `set`, a DELETE a `clear`; TRUNCATE is an
- * empty snapshot, which says that every key is gone.  A position is the end of
+ * empty snapshot, which says that every key is gone.  The record that cleared a key
+ * stands in fleetlog.state_cleared, written by the same transaction right behind the
+ * DELETE, so a clear is held until then, or until it is known that none comes (a row
+ * that was deleted by hand).  A position is the end of
  * the transaction's commit record and the number of the event in it, counted
  * over the events that this watch was sent.  Nothing is sent for a transaction
  * without events.
@@ -52,6 +55,7 @@
 #include "utils/timestamp.h"
 
 #include "event.h"
+#include "filter.h"
 #include "fleetlog/catalog.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
@@ -68,10 +72,11 @@ typedef struct FlPlugin
 	MemoryContext mcxt;			/* reset after each change */
 	Oid			state;			/* InvalidOid: nothing was chosen (slot creation) */
 	bool		binary;
-	bool		by_keys;		/* only these: */
-	List	   *keys;			/* of text * */
-	char	   *prefix;			/* NULL: none */
-	size_t		prefix_len;
+	FlWatchFilter filter;
+	Oid			cleared;		/* fleetlog.state_cleared */
+	bool		holds;			/* a clear whose record is not known yet: */
+	FlWatchEvent held;
+	MemoryContext held_mcxt;
 	uint32		number;			/* events sent of this transaction */
 	XLogRecPtr	running_at;		/* insert position at our last list of running transactions */
 } FlPlugin;
@@ -90,14 +95,13 @@ option_value(DefElem *elem)
 	return strVal(elem->arg);
 }
 
-static List *
-keys_from_json(const char *value)
+static void
+keys_from_json(FlWatchFilter *f, const char *value)
 {
 	Jsonb	   *json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value)));
 	JsonbIterator *it = JsonbIteratorInit(&json->root);
 	JsonbValue	v;
 	JsonbIteratorToken tok;
-	List	   *keys = NIL;
 
 	while ((tok = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 		if (tok == WJB_ELEM)
@@ -106,33 +110,34 @@ keys_from_json(const char *value)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("option \"keys\" must be an array of strings")));
-			keys = lappend(keys, cstring_to_text_with_len(v.val.string.val, v.val.string.len));
+			fl_watch_filter_add(f, cstring_to_text_with_len(v.val.string.val, v.val.string.len));
 		}
-	return keys;
 }
 
-static List *
-parse_keys(const char *value)
+static void
+parse_keys(FlWatchFilter *f, const char *value)
 {
-	List	   *keys = NIL;
-
+	f->by_keys = true;
 	if (value[0] == '[')
-		return keys_from_json(value);
+	{
+		keys_from_json(f, value);
+		return;
+	}
 	for (;;)
 	{
 		size_t		len = strcspn(value, ",");
 
 		if (len > 0)
-			keys = lappend(keys, cstring_to_text_with_len(value, len));
+			fl_watch_filter_add(f, cstring_to_text_with_len(value, len));
 		if (value[len] == '\0')
-			return keys;
+			return;
 		value += len + 1;
 	}
 }
 
 /* In a transaction: the walsender may call us outside of one. */
 static Oid
-find_state(const char *name)
+find_state(FlPlugin *p, const char *name)
 {
 	MemoryContext old = CurrentMemoryContext;
 	bool		own = !IsTransactionState();
@@ -152,6 +157,7 @@ find_state(const char *name)
 	relid = RelationGetRelid(rel);
 	ok = rel->rd_rel->relkind == RELKIND_RELATION && fl_state_columns(RelationGetDescr(rel), &cols);
 	relation_close(rel, AccessShareLock);
+	p->cleared = get_relname_relid("state_cleared", get_namespace_oid("fleetlog", false));
 	if (own)
 		CommitTransactionCommand();
 	MemoryContextSwitchTo(old);
@@ -173,16 +179,13 @@ parse_options(FlPlugin *p, List *options)
 		DefElem    *elem = lfirst(lc);
 
 		if (strcmp(elem->defname, "state") == 0)
-			p->state = find_state(option_value(elem));
+			p->state = find_state(p, option_value(elem));
 		else if (strcmp(elem->defname, "keys") == 0)
-		{
-			p->by_keys = true;
-			p->keys = parse_keys(option_value(elem));
-		}
+			parse_keys(&p->filter, option_value(elem));
 		else if (strcmp(elem->defname, "prefix") == 0)
 		{
-			p->prefix = pstrdup(option_value(elem));
-			p->prefix_len = strlen(p->prefix);
+			p->filter.prefix = pstrdup(option_value(elem));
+			p->filter.prefix_len = strlen(p->filter.prefix);
 		}
 		else if (strcmp(elem->defname, "format") == 0 && strcmp(option_value(elem), "binary") == 0)
 			p->binary = true;
@@ -195,6 +198,7 @@ parse_options(FlPlugin *p, List *options)
 							elem->arg ? " = " : "", elem->arg ? strVal(elem->arg) : ""),
 					 errhint("Options are state, keys, prefix, and format (json or binary).")));
 	}
+	fl_watch_filter_sort(&p->filter);
 }
 
 static void
@@ -203,6 +207,7 @@ plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_in
 	FlPlugin   *p = palloc0(sizeof(FlPlugin));
 
 	p->mcxt = AllocSetContextCreate(ctx->context, "fleetlog watch", ALLOCSET_DEFAULT_SIZES);
+	p->held_mcxt = AllocSetContextCreate(ctx->context, "fleetlog watch clear", ALLOCSET_SMALL_SIZES);
 	parse_options(p, ctx->output_plugin_options);
 	if (!is_init && !OidIsValid(p->state))
 		ereport(ERROR,
@@ -218,32 +223,11 @@ plugin_shutdown(LogicalDecodingContext *ctx)
 {
 }
 
-/* ---- what is wanted ------------------------------------------------------------------ */
-
-static bool
-key_is_wanted(const FlPlugin *p, const uint8 *key, int32 len)
-{
-	ListCell   *lc;
-
-	if (!p->by_keys && p->prefix == NULL)
-		return true;
-	if (p->prefix && (size_t) len >= p->prefix_len && memcmp(key, p->prefix, p->prefix_len) == 0)
-		return true;
-	foreach(lc, p->keys)
-	{
-		text	   *k = lfirst(lc);
-
-		if (VARSIZE_ANY_EXHDR(k) == len && memcmp(VARDATA_ANY(k), key, len) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* ---- not before it is durable ----------------------------------------------------------- */
 
 /*
- * A set is durable when its record is; a clear, whose record is not named by the
- * deleted row, when its commit is.
+ * A change is durable when its record is; a row that was deleted by hand, without a
+ * record, when its commit is.
  */
 static bool
 is_durable(const FlWatchEvent *e, XLogRecPtr end_lsn)
@@ -330,44 +314,81 @@ send_event(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, FlWatchEvent *e)
 	OutputPluginWrite(ctx, true);
 }
 
+/* What is known of the deleted row, which is not where the clear stands. */
+static void
+hold_clear(FlPlugin *p, ReorderBufferTXN *txn, const FlWatchEvent *row)
+{
+	uint8	   *key;
+
+	MemoryContextReset(p->held_mcxt);
+	key = MemoryContextAlloc(p->held_mcxt, Max(row->key_len, 1));
+	memcpy(key, row->key, row->key_len);
+	p->held = (FlWatchEvent) {
+		.kind = FL_WATCH_CLEAR,.stream = row->stream,.key = key,.key_len = row->key_len,
+		.has_ts = true,.ts = FL_TXN_COMMIT_TIME(txn),.headers_len = -1,.payload_len = -1
+	};
+	p->holds = true;
+}
+
+static void
+send_held(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+
+	if (!p->holds)
+		return;
+	p->holds = false;
+	send_event(ctx, txn, &p->held);
+}
+
 static void
 plugin_begin(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
 {
-	((FlPlugin *) ctx->output_plugin_private)->number = 0;
+	FlPlugin   *p = ctx->output_plugin_private;
+
+	p->number = 0;
+	p->holds = false;
+}
+
+/* A row of the state table has changed. */
+static void
+on_row(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation rel, HeapTuple tuple, bool deleted)
+{
+	FlPlugin   *p = ctx->output_plugin_private;
+	FlWatchEvent e = {.kind = FL_WATCH_SET};
+	FlStateColumns cols;
+
+	send_held(ctx, txn);
+	/* A deleted row is known by its primary key; without one nothing can be said about it. */
+	if (tuple == NULL || !fl_state_columns(RelationGetDescr(rel), &cols))
+		return;
+	fl_watch_from_tuple(&e, tuple, RelationGetDescr(rel), &cols);
+	if (e.key_len < 0 || !fl_watch_filter_wants(&p->filter, e.key, e.key_len))
+		return;
+	if (deleted)
+		hold_clear(p, txn, &e);
+	else
+		send_event(ctx, txn, &e);
 }
 
 static void
 plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation rel, ReorderBufferChange *change)
 {
 	FlPlugin   *p = ctx->output_plugin_private;
-	FlWatchEvent e = {.kind = FL_WATCH_SET};
-	FlStateColumns cols;
-	MemoryContext old;
 	bool		deleted = change->action == REORDER_BUFFER_CHANGE_DELETE;
+	HeapTuple	tuple = NULL;
+	MemoryContext old;
 
-	if (RelationGetRelid(rel) != p->state)
+	if (RelationGetRelid(rel) != p->state && !(p->holds && RelationGetRelid(rel) == p->cleared))
 		return;
-	/* A deleted row is known by its primary key; without one nothing can be said about it. */
-	if ((deleted ? change->data.tp.oldtuple : change->data.tp.newtuple) == NULL)
-		return;
+	if ((deleted ? change->data.tp.oldtuple : change->data.tp.newtuple) != NULL)
+		tuple = FL_REORDER_TUPLE(deleted ? change->data.tp.oldtuple : change->data.tp.newtuple);
 	old = MemoryContextSwitchTo(p->mcxt);
-	if (fl_state_columns(RelationGetDescr(rel), &cols))
-	{
-		fl_watch_from_tuple(&e, FL_REORDER_TUPLE(deleted ? change->data.tp.oldtuple : change->data.tp.newtuple),
-							RelationGetDescr(rel), &cols);
-		if (deleted)
-		{
-			e.kind = FL_WATCH_CLEAR;
-			/* Of the row that was, not of the clear. */
-			e.has_place = false;
-			e.ts = FL_TXN_COMMIT_TIME(txn);
-			e.has_ts = true;
-			e.headers_len = e.payload_len = -1;
-			e.unchanged = false;
-		}
-		if (e.key_len >= 0 && key_is_wanted(p, e.key, e.key_len))
-			send_event(ctx, txn, &e);
-	}
+	if (RelationGetRelid(rel) == p->state)
+		on_row(ctx, txn, rel, tuple, deleted);
+	else if (!deleted && tuple != NULL &&
+			 fl_watch_place_of_clear(&p->held, p->state, tuple, RelationGetDescr(rel)))
+		send_held(ctx, txn);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(p->mcxt);
 }
@@ -384,6 +405,7 @@ plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrels, R
 
 		if (RelationGetRelid(rels[i]) != p->state)
 			continue;
+		send_held(ctx, txn);
 		e.ts = FL_TXN_COMMIT_TIME(txn);
 		e.has_ts = true;
 		send_event(ctx, txn, &e);
@@ -397,7 +419,11 @@ plugin_commit(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr com
 {
 	FlPlugin   *p = ctx->output_plugin_private;
 	XLogRecPtr	at;
+	MemoryContext old = MemoryContextSwitchTo(p->mcxt);
 
+	send_held(ctx, txn);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(p->mcxt);
 	OutputPluginUpdateProgress(ctx, p->number == 0);
 	if (RecoveryInProgress() || !OidIsValid(p->state))
 		return;
