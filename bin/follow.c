@@ -56,23 +56,18 @@ put64(char *p, uint64_t v)
 
 /* ---- what the slot still has ---------------------------------------------------- */
 
-Outcome
-slot_has(PGconn *repl, const Options *opt, Position since, bool *has)
+static Outcome
+judge_slot(PGresult *res, const Options *opt, Position since, bool *has)
 {
-	char	   *name = quoted_literal(repl, opt->slot);
-	char	   *sql = formatted("SELECT confirmed_flush_lsn, coalesce(wal_status, ''), active_pid FROM pg_replication_slots WHERE slot_name = %s", name);
-	PGresult   *res = PQexec(repl, sql);
-	Outcome		outcome = OUTCOME_DONE;
 	Lsn			confirmed = 0;
 
-	*has = false;
-	if (PQresultStatus(res) != PGRES_TUPLES_OK)
-	{
-		say("%s", PQresultErrorMessage(res));
-		outcome = OUTCOME_LOST;
-	}
-	else if (PQntuples(res) == 0)
+	if (PQntuples(res) == 0)
 		say("there is no slot \"%s\" any more: printing the state afresh", opt->slot);
+	else if (strcmp(PQgetvalue(res, 0, 3), "t") != 0)
+	{
+		say("slot \"%s\" is not one of fleetlog in this database; choose another name with -S", opt->slot);
+		return OUTCOME_FATAL;
+	}
 	else if (strcmp(PQgetvalue(res, 0, 1), "lost") == 0)
 		say("slot \"%s\" was left behind by more than max_slot_wal_keep_size, its WAL is gone: printing the state afresh", opt->slot);
 	else if (!parse_lsn(PQgetvalue(res, 0, 0), &confirmed) || confirmed > since.lsn ||
@@ -81,6 +76,24 @@ slot_has(PGconn *repl, const Options *opt, Position since, bool *has)
 			opt->slot, PQgetvalue(res, 0, 0));
 	else
 		*has = true;
+	return OUTCOME_DONE;
+}
+
+Outcome
+slot_has(PGconn *repl, const Options *opt, Position since, bool *has)
+{
+	char	   *name = quoted_literal(repl, opt->slot);
+	char	   *sql = formatted("SELECT confirmed_flush_lsn, coalesce(wal_status, ''), active_pid,"
+								" coalesce(plugin = 'fleetlog' AND database = pg_catalog.current_database(), false)"
+								" FROM pg_catalog.pg_replication_slots WHERE slot_name = %s", name);
+	PGresult   *res = PQexec(repl, sql);
+	Outcome		outcome;
+
+	*has = false;
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		outcome = say_refusal(repl, res);
+	else
+		outcome = judge_slot(res, opt, since, has);
 	PQclear(res);
 	PQfreemem(name);
 	free(sql);
@@ -205,9 +218,10 @@ drain(Follow *f)
 		{
 			PGresult   *res = PQgetResult(f->conn);
 
-			say("the server ended the stream: %s", res ? PQresultErrorMessage(res) : PQerrorMessage(f->conn));
+			/* A table that was dropped, a plugin that is no longer allowed: asking again does not help. */
+			outcome = say_refusal(f->conn, res);
 			PQclear(res);
-			return OUTCOME_LOST;
+			return outcome;
 		}
 		if (len < 0)
 		{
@@ -221,8 +235,9 @@ drain(Follow *f)
 	}
 }
 
-static bool
-begin_stream(PGconn *repl, const Options *opt)
+/* OUTCOME_DONE: it streams. */
+static Outcome
+begin_stream(PGconn *repl, const Options *opt, bool *refused)
 {
 	char	   *name = PQescapeIdentifier(repl, opt->slot, strlen(opt->slot));
 	char	   *state = replication_literal(opt->state);
@@ -232,17 +247,21 @@ begin_stream(PGconn *repl, const Options *opt)
 								prefix ? ", \"prefix\" " : "", prefix ? prefix : "",
 								keys ? ", \"keys\" " : "", keys ? keys : "");
 	PGresult   *res = PQexec(repl, sql);
-	bool		ok = PQresultStatus(res) == PGRES_COPY_BOTH;
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	Outcome		outcome = PQresultStatus(res) == PGRES_COPY_BOTH ? OUTCOME_DONE : say_refusal(repl, res);
 
-	if (!ok)
-		say("%s", PQresultErrorMessage(res));
+	/* The slot may have been lost or dropped since we looked at it: look again, once. */
+	if (outcome == OUTCOME_FATAL && !*refused && sqlstate != NULL &&
+		(strcmp(sqlstate, "55000") == 0 || strcmp(sqlstate, "42704") == 0))
+		outcome = OUTCOME_LOST;
+	*refused = outcome != OUTCOME_DONE;
 	PQclear(res);
 	PQfreemem(name);
 	free(state);
 	free(prefix);
 	free(keys);
 	free(sql);
-	return ok;
+	return outcome;
 }
 
 Outcome
@@ -250,15 +269,17 @@ follow_slot(PGconn *repl, const Options *opt, Progress *progress)
 {
 	Follow		f = {.conn = repl,.progress = progress,.skip = progress->printed,.confirm = progress->confirmed};
 
-	if (!begin_stream(repl, opt))
-		return OUTCOME_LOST;
+	Outcome		outcome = begin_stream(repl, opt, &progress->refused);
+
+	if (outcome != OUTCOME_DONE)
+		return outcome;
 	while (!stop_requested)
 	{
 		fd_set		in;
 		struct timeval tv = {.tv_sec = STATUS_SECONDS};
 		int			fd = PQsocket(repl);
-		Outcome		outcome = drain(&f);
 
+		outcome = drain(&f);
 		/* What nobody can read will not be read after a new connection either. */
 		if (outcome == OUTCOME_DONE && fflush(stdout) != 0)
 			outcome = OUTCOME_FATAL;

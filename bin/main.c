@@ -42,6 +42,8 @@ usage(void)
 		 "  -S, --slot=NAME       replication slot to use and to keep (default: fleetlog_watch);\n"
 		 "                        needs a role with REPLICATION and wal_level = logical\n"
 		 "  -t, --temporary       the slot goes with this program\n"
+		 "  -n, --no-slot         without a slot: by fleetlog.watch(), which needs no REPLICATION, keeps no WAL, and\n"
+		 "                        heeds row-level security\n"
 		 "  -p, --prefix=TEXT     only keys that begin with this\n"
 		 "  -k, --keys=LIST       only these keys: separated by commas, or a JSON array\n"
 		 "  -s, --since=POSITION  go on behind this position, as printed; when what follows it is gone,\n"
@@ -64,7 +66,7 @@ parse_command_line(int argc, char **argv, Options *opt)
 	};
 	static const struct option longs[] = {
 		{"dbname", required_argument, NULL, 'd'}, {"slot", required_argument, NULL, 'S'},
-		{"temporary", no_argument, NULL, 't'},
+		{"temporary", no_argument, NULL, 't'}, {"no-slot", no_argument, NULL, 'n'},
 		{"prefix", required_argument, NULL, 'p'}, {"keys", required_argument, NULL, 'k'},
 		{"since", required_argument, NULL, 's'}, {"snapshot-only", no_argument, NULL, OPT_SNAPSHOT_ONLY},
 		{"no-reconnect", no_argument, NULL, OPT_NO_RECONNECT}, {"drop-slot", no_argument, NULL, OPT_DROP_SLOT},
@@ -72,7 +74,7 @@ parse_command_line(int argc, char **argv, Options *opt)
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:S:tp:k:s:h", longs, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:S:tnp:k:s:h", longs, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -84,6 +86,9 @@ parse_command_line(int argc, char **argv, Options *opt)
 				break;
 			case 't':
 				opt->temporary = true;
+				break;
+			case 'n':
+				opt->no_slot = true;
 				break;
 			case 'p':
 				opt->prefix = optarg;
@@ -113,7 +118,7 @@ parse_command_line(int argc, char **argv, Options *opt)
 	}
 	if (optind + 1 == argc)
 		opt->state = argv[optind];
-	else if (!opt->drop_slot || optind != argc)
+	else if (!opt->drop_slot || optind != argc || opt->no_slot)
 	{
 		fputs("fleetlog-watch: name one state table; try --help.\n", stderr);
 		exit(2);
@@ -123,7 +128,8 @@ parse_command_line(int argc, char **argv, Options *opt)
 static int
 drop_slot(const Options *opt)
 {
-	PGconn	   *conn = connect_or_say(opt, false);
+	Outcome		outcome;
+	PGconn	   *conn = connect_or_say(opt, false, &outcome);
 	char	   *name;
 	char	   *sql;
 	PGresult   *res;
@@ -137,7 +143,7 @@ drop_slot(const Options *opt)
 	if (PQresultStatus(res) == PGRES_TUPLES_OK)
 		status = 0;
 	else
-		say("%s", PQresultErrorMessage(res));
+		(void) say_refusal(conn, res);
 	PQclear(res);
 	PQfreemem(name);
 	free(sql);
@@ -158,10 +164,7 @@ check_state(PGconn *conn, Options *opt)
 	if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1)
 		opt->state = formatted("%s", PQgetvalue(res, 0, 0));
 	else
-	{
-		say("%s", PQresultErrorMessage(res));
-		outcome = PQstatus(conn) == CONNECTION_OK ? OUTCOME_FATAL : OUTCOME_LOST;
-	}
+		outcome = say_refusal(conn, res);
 	PQclear(res);
 	PQfreemem(name);
 	free(sql);
@@ -171,12 +174,12 @@ check_state(PGconn *conn, Options *opt)
 static Outcome
 attempt_slot(Options *opt, Progress *progress)
 {
-	PGconn	   *repl = connect_or_say(opt, true);
+	Outcome		outcome;
+	PGconn	   *repl = connect_or_say(opt, true, &outcome);
 	bool		has = false;
-	Outcome		outcome = OUTCOME_DONE;
 
 	if (repl == NULL)
-		return OUTCOME_LOST;
+		return outcome;
 	outcome = check_state(repl, opt);
 	if (outcome == OUTCOME_DONE && progress->printed.lsn != 0 && !progress->in_snapshot)
 		outcome = slot_has(repl, opt, progress->printed, &has);
@@ -212,6 +215,8 @@ main(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	if (opt.no_slot)
+		return follow_sql(&opt) == OUTCOME_DONE ? 0 : 1;
 	if (opt.since != NULL && !parse_position(opt.since, &progress.printed))
 	{
 		say("\"%s\" is no position of a watch with a slot", opt.since);

@@ -69,20 +69,24 @@ wait_for_slot(PGconn *repl, PGconn *side)
 	return stop_requested ? NULL : PQgetResult(repl);
 }
 
+/* A slot of that name is replaced; but never one that belongs to somebody else's purpose. */
 static Outcome
 drop_old_slot(PGconn *side, const Options *opt)
 {
 	char	   *name = quoted_literal(side, opt->slot);
-	char	   *sql = formatted("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", name);
+	char	   *sql = formatted("SELECT CASE WHEN plugin = 'fleetlog' AND database = pg_catalog.current_database()"
+								" THEN pg_catalog.pg_drop_replication_slot(slot_name)::text ELSE 'foreign' END"
+								" FROM pg_catalog.pg_replication_slots WHERE slot_name = %s", name);
 	PGresult   *res = PQexec(side, sql);
 	Outcome		outcome = OUTCOME_DONE;
 
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
-	{
 		/* In use: its owner may be about to notice that its client has gone. */
-		say("slot \"%s\" is there and cannot be replaced: %s", opt->slot, PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) ?
-			PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : PQerrorMessage(side));
-		outcome = OUTCOME_LOST;
+		outcome = say_refusal(side, res);
+	else if (PQntuples(res) > 0 && strcmp(PQgetvalue(res, 0, 0), "foreign") == 0)
+	{
+		say("slot \"%s\" is not one of fleetlog in this database; choose another name with -S", opt->slot);
+		outcome = OUTCOME_FATAL;
 	}
 	PQclear(res);
 	PQfreemem(name);
@@ -108,8 +112,7 @@ print_rows(PGconn *side, const char *sql)
 				outcome = OUTCOME_FATAL;
 		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK)
 		{
-			say("reading the state failed: %s", PQresultErrorMessage(res));
-			outcome = OUTCOME_LOST;
+			outcome = say_refusal(side, res);
 		}
 		PQclear(res);
 	}
@@ -135,16 +138,16 @@ rows_query(PGconn *side, const Options *opt)
 	return sql;
 }
 
-static bool
+static Outcome
 run(PGconn *conn, const char *sql)
 {
 	PGresult   *res = PQexec(conn, sql);
-	bool		ok = PQresultStatus(res) == PGRES_COMMAND_OK || PQresultStatus(res) == PGRES_TUPLES_OK;
+	Outcome		outcome = OUTCOME_DONE;
 
-	if (!ok)
-		say("%s", PQresultErrorMessage(res));
+	if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
+		outcome = say_refusal(conn, res);
 	PQclear(res);
-	return ok;
+	return outcome;
 }
 
 /* The slot is made; its snapshot is good until repl runs its next command. */
@@ -155,9 +158,11 @@ print_state(PGconn *side, const Options *opt, Progress *progress, const char *ls
 	char	   *sql = rows_query(side, opt);
 	char	   *begin = formatted("{\"event\":\"begin-snapshot\"}");
 	char	   *end = formatted("{\"event\":\"end-snapshot\",\"position\":{\"lsn\":\"%s\"}}", lsn);
-	Outcome		outcome = OUTCOME_LOST;
+	Outcome		outcome = run(side, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 
-	if (run(side, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") && run(side, set))
+	if (outcome == OUTCOME_DONE)
+		outcome = run(side, set);
+	if (outcome == OUTCOME_DONE)
 	{
 		progress->in_snapshot = true;
 		progress->printed.lsn = 0;
@@ -169,7 +174,7 @@ print_state(PGconn *side, const Options *opt, Progress *progress, const char *ls
 	}
 	if (outcome == OUTCOME_DONE)
 	{
-		run(side, "COMMIT");
+		(void) run(side, "COMMIT");
 		progress->in_snapshot = false;
 		parse_lsn(lsn, &progress->printed.lsn);
 		progress->printed.n = 0;
@@ -185,14 +190,14 @@ print_state(PGconn *side, const Options *opt, Progress *progress, const char *ls
 Outcome
 print_snapshot(PGconn *repl, const Options *opt, Progress *progress)
 {
-	PGconn	   *side = connect_or_say(opt, false);
+	Outcome		outcome;
+	PGconn	   *side = connect_or_say(opt, false, &outcome);
 	char	   *name;
 	char	   *sql;
 	PGresult   *res;
-	Outcome		outcome;
 
 	if (side == NULL)
-		return OUTCOME_LOST;
+		return outcome;
 	outcome = drop_old_slot(side, opt);
 	if (outcome != OUTCOME_DONE)
 	{
@@ -209,8 +214,11 @@ print_snapshot(PGconn *repl, const Options *opt, Progress *progress)
 		outcome = stop_requested ? OUTCOME_DONE : OUTCOME_LOST;
 	else if (PQresultStatus(res) != PGRES_TUPLES_OK)
 	{
-		say("%s", PQresultErrorMessage(res));
-		outcome = OUTCOME_FATAL;
+		const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+		outcome = say_refusal(repl, res);
+		if (sqlstate != NULL && strcmp(sqlstate, "55000") == 0)
+			say("A slot needs wal_level = logical; --no-slot does not.");
 	}
 	else
 		outcome = print_state(side, opt, progress, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));

@@ -32,9 +32,9 @@ typedef struct Options
 	const char *since;			/* JSON text as printed, NULL: from a snapshot */
 	bool		temporary;
 	bool		drop_slot;
+	bool		no_slot;		/* watch() instead of decoding */
 	bool		once;			/* --snapshot-only */
 	bool		no_reconnect;
-	int			verbose;
 } Options;
 
 /* What has been printed so far; a new attempt goes on behind it. */
@@ -43,6 +43,7 @@ typedef struct Progress
 	Position	printed;		/* of the last event that was written out */
 	bool		in_snapshot;	/* between the marks */
 	Lsn			confirmed;		/* told the server */
+	bool		refused;		/* the last attempt to stream was refused */
 } Progress;
 
 typedef enum Outcome
@@ -56,7 +57,18 @@ extern volatile bool stop_requested;
 
 /* ---- util.c ---- */
 extern void say(const char *fmt,...) __attribute__((format(printf, 1, 2)));
-extern PGconn *connect_or_say(const Options *opt, bool replication);
+
+/*
+ * NULL: no connection; *outcome is OUTCOME_FATAL where the next attempt would be
+ * refused as well (no such role or database, a wrong password).
+ */
+extern PGconn *connect_or_say(const Options *opt, bool replication, Outcome *outcome);
+
+/*
+ * Say why the server has refused something, and what helps.  OUTCOME_LOST: it may go
+ * better another time.  res NULL: the connection's message.
+ */
+extern Outcome say_refusal(PGconn *conn, const PGresult *res);
 extern bool parse_lsn(const char *text, Lsn *out);
 extern bool parse_position(const char *json, Position *out);
 extern char *quoted_literal(PGconn *conn, const char *text);
@@ -77,5 +89,10 @@ extern Outcome print_snapshot(PGconn *repl, const Options *opt, Progress *progre
 /* Is everything behind this position still to be had from the slot?  Says why not. */
 extern Outcome slot_has(PGconn *repl, const Options *opt, Position since, bool *has);
 extern Outcome follow_slot(PGconn *repl, const Options *opt, Progress *progress);
+
+/* ---- sql.c ---- */
+
+/* State and changes by fleetlog.watch(), until the end. */
+extern Outcome follow_sql(Options *opt);
 
 #endif							/* FLEETLOG_BIN_WATCH_H */
