@@ -10,8 +10,8 @@
  * other shards are read again from there by the next call.
  *
  * Of one key records may lie on several shards (src/state/newest.c).  One that is
- * read after a later one of another shard was told, because its shard became
- * durable later, is left out, as the state table left it out.
+ * read when a later one of another shard was told by an earlier pass, because its
+ * shard became durable later, is left out, as the state table left it out.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,9 +54,9 @@ fl_watch_is_superseded(const FlWatch *w, const FlWatchChange *change)
 	if (w->sources[change->source].nshards <= 1 ||
 		!fl_state_newest(w->state, c->stream, (uint8 *) VARDATA_ANY(c->key), VARSIZE_ANY_EXHDR(c->key), &newest))
 		return false;
-	/* What a crash may still take back supersedes nothing. */
 	return newest.shard != c->pos.shard && fl_state_pos_cmp(&newest, &c->pos) > 0 &&
-		newest.log_offset < fl_watch_tail(w, c->stream, newest.shard);
+		newest.shard < w->sources[change->source].nshards &&
+		newest.log_offset < w->sources[change->source].shards[newest.shard].at.offset;
 }
 
 /* ---- a pass ------------------------------------------------------------------------ */

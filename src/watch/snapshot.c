@@ -429,8 +429,8 @@ fl_watch_snapshot(FlWatch *w, const FlWatchSink *sink)
 	settle(&c);
 	read_log(&c);
 	read_table(&c);
-	tell_new_keys(&c);
 	set_positions(&c);
+	tell_new_keys(&c);
 	PopActiveSnapshot();
 	UnregisterSnapshot(c.snapshot);
 	MemoryContextSwitchTo(old);

@@ -114,8 +114,9 @@ extern bool fl_watch_follow(FlWatch *w, int max, FlWatchChanges *out);
 extern int64 fl_watch_tail(const FlWatch *w, Oid stream, int32 shard);
 
 /*
- * Is a later value or clear of the key known and durable that stands on another shard?
- * Then this one must not be told any more.  With the active snapshot.
+ * Does a later value or clear of the key stand on another shard, below the watch's
+ * position there?  Then it was told, and this one must not be told any more.  With the
+ * active snapshot.
  */
 extern bool fl_watch_is_superseded(const FlWatch *w, const FlWatchChange *change);
 
