@@ -25,7 +25,9 @@
  * in between: what is left aside keeps its number, and nothing of a shard is
  * written while something older of it waits.  What is left aside takes at most
  * half of a turn, and of a held shard one batch that finds out, so that other
- * shards go on however much waits.
+ * shards go on however much waits.  Behind a batch that has failed, what the same door
+ * had sent of the shard until it knew of the failure is returned to it, for it may
+ * hold records of devices that send again from the failed one on (src/ingest/order.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +41,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -68,6 +71,7 @@ typedef struct BatchItem
 	FlError		err;
 	int64		base;
 	bool		answered;
+	bool		returned;		/* not written: behind one that has failed */
 } BatchItem;
 
 /* A batch whose shard was held; copied, since the ring must go on. */
@@ -88,6 +92,23 @@ typedef struct LateAnswer
 	FlIngestResult result;
 } LateAnswer;
 
+/* The last batch of a door's shard that has failed, until the door has dealt with it. */
+typedef struct FailureKey
+{
+	Oid			stream;
+	int32		shard;
+	int32		door;
+} FailureKey;
+
+typedef struct Failure
+{
+	FailureKey	key;			/* hash key: must come first */
+	uint64		seq;
+} Failure;
+
+static HTAB *failures;
+static uint32 my_generation;
+
 static dlist_head aside = DLIST_STATIC_INIT(aside); /* by arrival */
 static int	n_aside = 0;
 static uint64 arrivals = 0;
@@ -99,6 +120,7 @@ static MemoryContext keep_mcxt; /* what is left aside, late answers */
 static BatchItem items[TURN_ITEMS];
 static int	n_items;
 static Size n_bytes;
+static bool took_xid;			/* in this turn */
 static bool touched[FL_MAX_FRONT_DOORS];
 
 /* ---- gathering ----------------------------------------------------------------- */
@@ -198,14 +220,46 @@ send_late_answers(void)
 	}
 }
 
+static Failure *
+find_failure(const BatchItem *item, HASHACTION action)
+{
+	FailureKey	key = {.stream = item->entry->stream,.shard = item->entry->shard,.door = item->door};
+
+	if (action == HASH_FIND && hash_get_num_entries(failures) == 0)
+		return NULL;
+	return hash_search(failures, &key, action, NULL);
+}
+
+/*
+ * Does it come behind a failed batch that its door did not know of when it sent it?
+ * What was sent to the appender before us may: nobody knows what failed then.
+ */
+static bool
+is_behind_failure(const BatchItem *item)
+{
+	Failure    *f = find_failure(item, HASH_FIND);
+
+	if (item->entry->generation != my_generation)
+		return true;
+	if (f == NULL || item->entry->seq <= f->seq)
+		return false;
+	if (item->entry->settled < f->seq)
+		return true;
+	/* The ring keeps the order: nothing older comes any more. */
+	(void) find_failure(item, HASH_REMOVE);
+	return false;
+}
+
 static void
 answer(BatchItem *item)
 {
 	FlIngestResult result = {
 		.seq = item->entry->seq,.base_offset = item->base,
-		.status = (int32) item->err,.nrecords = item->entry->nrecords
+		.status = item->returned ? FL_RESULT_RETURNED : (int32) item->err,.nrecords = item->entry->nrecords
 	};
 
+	if (!item->returned && item->err != FL_ERR_NONE)
+		find_failure(item, HASH_ENTER)->seq = item->entry->seq;
 	item->answered = true;
 	if (dlist_is_empty(&late) && fl_ring_answer(item->door, &result))
 		return;
@@ -338,40 +392,61 @@ write_item(FlShard *shard, BatchItem *item)
 	item->err = FL_ERR_NONE;
 }
 
+/*
+ * Items first .. end - 1 are of one shard.  Its lock comes first, for what holds of the
+ * stream, and of its mounts, is known only then.
+ */
+static void
+write_shard(int first, int end)
+{
+	const FlIngestEntry *e = items[first].entry;
+	const FlStreamInfo *info = fl_stream_lookup(e->stream);
+	FlShard    *shard = NULL;
+	bool		locked = false;
+	uint32		failed_doors = 0;
+
+	if (info != NULL && e->shard >= 0 && e->shard < info->shards)
+	{
+		shard = fl_shard_open(e->stream, e->shard, info->durability == FL_DURABILITY_QUORUM);
+		/* A segment that DDL has locked is as good as a held shard: nobody waits for it here. */
+		locked = fl_shard_lock(shard, FL_LOCK_NOWAIT) && !fl_log_is_blocked(shard);
+		info = fl_stream_lookup(e->stream);
+	}
+	for (int i = first; i < end; i++)
+	{
+		BatchItem  *item = &items[i];
+
+		item->err = FL_ERR_NONE;
+		item->base = -1;
+		item->returned = (failed_doors & (1u << item->door)) != 0 || is_behind_failure(item);
+		if (item->returned)
+			continue;
+		if (older_waits(item))
+		{
+			item->err = FL_ERR_SHARD_BUSY;
+			continue;
+		}
+		item->err = fl_turn_check(item->entry, info);
+		if (item->err != FL_ERR_NONE)
+			failed_doors |= 1u << item->door;
+		else if (locked)
+			write_item(shard, item);
+		else
+			item->err = FL_ERR_SHARD_BUSY;
+	}
+}
+
 /* Items first .. last - 1, sorted; those of a held shard are left aside. */
 static void
 write_items(int first, int last)
 {
 	for (int i = first; i < last;)
 	{
-		const FlIngestEntry *e = items[i].entry;
-		const FlStreamInfo *info = fl_stream_lookup(e->stream);
-		FlShard    *shard = NULL;
-		bool		locked = false;
-		int			end = i;
+		int			end = i + 1;
 
-		for (; end < last && same_shard(items[end].entry, e); end++)
-		{
-			items[end].err = fl_turn_check(items[end].entry, info);
-			if (items[end].err != FL_ERR_NONE)
-				continue;
-			if (older_waits(&items[end]))
-			{
-				items[end].err = FL_ERR_SHARD_BUSY;
-				continue;
-			}
-			if (shard == NULL)
-			{
-				shard = fl_shard_open(e->stream, e->shard,
-									  info->durability == FL_DURABILITY_QUORUM);
-				/* A segment that DDL has locked is as good as a held shard: nobody waits for it here. */
-				locked = fl_shard_lock(shard, FL_LOCK_NOWAIT) && !fl_log_is_blocked(shard);
-			}
-			if (locked)
-				write_item(shard, &items[end]);
-			else
-				items[end].err = FL_ERR_SHARD_BUSY;
-		}
+		while (end < last && same_shard(items[end].entry, items[i].entry))
+			end++;
+		write_shard(i, end);
 		i = end;
 	}
 }
@@ -399,6 +474,7 @@ try_turn(int first, int last)
 		fl_turn_begin();
 		write_items(first, last);
 		fl_turn_finish();
+		took_xid |= TransactionIdIsValid(GetTopTransactionIdIfAny());
 		FL_STOP_POINT("appender_after_write");
 		PopActiveSnapshot();
 		CommitTransactionCommand();
@@ -407,6 +483,7 @@ try_turn(int first, int last)
 	{
 		MemoryContextSwitchTo(turn_mcxt);
 		sqlstate = geterrcode();
+		took_xid |= TransactionIdIsValid(GetTopTransactionIdIfAny());
 		if (!is_bad_luck(sqlstate))
 			EmitErrorReport();
 		FlushErrorState();
@@ -429,6 +506,14 @@ leaves_all_aside(int sqlstate, int n)
 }
 
 static void
+answer_and_go_on(BatchItem *item)
+{
+	if (item->aside || shard_is_marked(item->entry))
+		note_free(item->entry);
+	answer(item);
+}
+
+static void
 run_items(int first, int last)
 {
 	int			sqlstate = try_turn(first, last);
@@ -441,11 +526,7 @@ run_items(int first, int last)
 			if (items[i].err == FL_ERR_SHARD_BUSY)
 				leave_aside(&items[i]);
 			else
-			{
-				if (items[i].aside || shard_is_marked(items[i].entry))
-					note_free(items[i].entry);
-				answer(&items[i]);
-			}
+				answer_and_go_on(&items[i]);
 		}
 		return;
 	}
@@ -462,7 +543,7 @@ run_items(int first, int last)
 	{
 		items[first].err = fl_error_from_sqlstate(sqlstate);
 		items[first].base = -1;
-		answer(&items[first]);
+		answer_and_go_on(&items[first]);
 		return;
 	}
 	run_items(first, first + (last - first) / 2);
@@ -487,6 +568,7 @@ run_turn(void)
 	MemoryContextReset(turn_mcxt);
 	MemoryContextSwitchTo(turn_mcxt);
 	qsort(items, n_items, sizeof(BatchItem), item_cmp);
+	took_xid = false;
 	fl_worker_die_at_once = false;
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
 		if (touched[door])
@@ -508,6 +590,9 @@ run_turn(void)
 			fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
 		}
 	settle();
+	/* It only found the shards held: others may have the token. */
+	if (!took_xid)
+		fl_budget_give_back();
 	FL_COUNT(FL_C_TURNS, 1);
 	pgstat_report_stat(false);
 }
@@ -550,16 +635,27 @@ may_leave(TimestampTz *since)
 	return pg_atomic_read_u32(&fl_shared->doors_alive) == 0 && !rings_have_work();
 }
 
+static void
+make_failures(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(FailureKey),.entrysize = sizeof(Failure),.hcxt = keep_mcxt};
+
+	failures = hash_create("fleetlog failed batches", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
 void
 fl_main_appender(Datum arg)
 {
 	TimestampTz stopping = 0;
+	uint64		unused;
 
 	fl_worker_begin(FL_WORKER_APPENDER, 0, true);
 	set_session();
 	turn_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender turn", ALLOCSET_DEFAULT_SIZES);
 	keep_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender aside", ALLOCSET_DEFAULT_SIZES);
+	make_failures();
 	fl_ring_appender_start();
+	my_generation = (uint32) fl_ring_appender_generation(0, &unused);
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
 		cursor[door] = fl_ring_read_position(door);
 

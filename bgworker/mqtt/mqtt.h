@@ -431,7 +431,7 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 /* in publish.c */
 /* False: there is no room now, present the packet again. */
 extern bool fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish);
-extern void fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
+extern bool fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
 								int64 log_offset);
 /* Adds a record for a publish that is authorised here; FL_ERR_SHARD_BUSY: no room. */
 extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,

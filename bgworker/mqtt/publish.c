@@ -207,6 +207,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.headers = door->headers.data + 1;
 	rec.headers_len = (int32) door->headers.len - 1;
 	rec.state = fl_state_is_value(mount, publish->retain);
+	rec.mounts = fl_catalog_mounts_digest();
 	rec.wait = publish->qos > 0 && conn_id != 0;
 	rec.conn_id = conn_id;
 	rec.cookie = publish->packet_id | (publish->qos == 2 ? COOKIE_QOS2 : 0);
@@ -408,7 +409,7 @@ refuse_later(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlError err)
  * The fate of a record is known.  With FL_ERR_NONE it is durable: this is the
  * one place from which a PUBACK leaves (MQTT-4.3.2-4), or a first PUBREC.
  */
-void
+bool
 fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard, int64 log_offset)
 {
 	FlMqttDoor *door = arg;
@@ -417,11 +418,14 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 	FL_STOP_POINT("door_before_ack");
 	conn = fl_mqtt_find(door, conn_id);
 	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN)
-		return;
+		return false;
 	door->current = conn;
 	if (err == FL_ERR_NONE)
 		acknowledge(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie);
 	else
 		refuse_later(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie, err);
 	door->current = NULL;
+	/* Above it may have been closed. */
+	conn = fl_mqtt_find(door, conn_id);
+	return conn != NULL && conn->state == FL_MQTT_STATE_OPEN;
 }

@@ -426,6 +426,12 @@ extern bool fl_topic_is_shadow(const char *topic, size_t len);
 extern uint64 fl_catalog_version(void);
 
 /*
+ * A number that stands for all mounts with their state tables: equal for two processes
+ * that would judge every record alike, whichever of them has loaded them when.
+ */
+extern uint32 fl_catalog_mounts_digest(void);
+
+/*
  * Checks of names, shared by SQL functions and front doors: NULL when good,
  * else a constant text that completes "... is not valid: ".  No transaction.
  */

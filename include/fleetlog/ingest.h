@@ -22,6 +22,9 @@
  *		- Memory is bounded: fl_ingest_add returns FL_ERR_SHARD_BUSY when the
  *		  shard's share (fleetlog.ingest_memory) is used up; the caller then
  *		  stops reading the connection (FL_INGEST_WAIT) or sheds QoS 0.
+ *		- A connection that ended because of a record that was not written has
+ *		  none of its later ones written behind it: the device sends all of them
+ *		  again, in order.
  *		- When the appender was restarted, what was handed over and not yet
  *		  answered is reported as FL_ERR_INTERNAL: the caller closes those
  *		  connections without an ack, so that devices send again.
@@ -56,7 +59,8 @@ typedef struct FlIngestRecord
 	int			reserved;		/* how many of the headers are ours */
 	const uint8 *headers;		/* Kafka array: varint count, then headers (headers.h) */
 	int32		headers_len;
-	bool		state;			/* its value goes into a state table (state.h) */
+	bool		state;			/* its value goes into a state table (state.h), as the mounts were */
+	uint32		mounts;			/* fl_catalog_mounts_digest of these mounts */
 	bool		wait;			/* somebody waits for the position (QoS 1, 2) */
 	uint64		conn_id;		/* handed back; 0 = nobody */
 	uint64		cookie;			/* handed back, e.g. packet identifier */
@@ -65,8 +69,9 @@ typedef struct FlIngestRecord
 /*
  * Called in the door's process when a waited-for record's fate is known.
  * err is FL_ERR_NONE when the record is durable at (stream, shard, offset).
+ * Returns whether the connection goes on.
  */
-typedef void (*FlIngestDone) (void *arg, uint64 conn_id, uint64 cookie, FlError err,
+typedef bool (*FlIngestDone) (void *arg, uint64 conn_id, uint64 cookie, FlError err,
 							  Oid stream, int32 shard, int64 log_offset);
 
 typedef struct FlIngest FlIngest;
@@ -96,6 +101,9 @@ extern bool fl_ingest_write(FlIngest *ing);
  * wants to be called again (lingering QoS 0), or -1.
  */
 extern long fl_ingest_flush(FlIngest *ing);
+
+/* Has something become due since fl_ingest_flush was asked, by what was released? */
+extern bool fl_ingest_is_due(FlIngest *ing);
 
 /* Take results and durable tails, call `done`.  Returns how many calls it made. */
 extern int	fl_ingest_poll(FlIngest *ing);

@@ -89,9 +89,9 @@ extern bool fl_log_is_ready(FlShard *shard, uint32 nrecords);
 
 /*
  * Is the segment that takes the next record locked by somebody's DDL or LOCK TABLE,
- * so that an append would wait?  The shard's lock is held.  False also when the tail
- * has to be looked for first; when the answer is no the relation lock may have been
- * taken, until the end of the transaction.
+ * so that an append would wait?  Or one in which the tail has to be looked for first?
+ * The shard's lock is held.  Relation locks that were to be had are kept until the end
+ * of the transaction.  May raise what reading the log raises.
  */
 extern bool fl_log_is_blocked(FlShard *shard);
 

@@ -150,6 +150,9 @@ typedef struct FlIngestEntry
 	int64		min_created;	/* ms since 1970 or FL_NO_CREATED */
 	int64		max_created;
 	int32		shards;			/* number of shards the door routed by */
+	uint32		mounts;			/* fl_catalog_mounts_digest of the mounts it routed by */
+	uint64		settled;		/* failed batches of the shard up to this number are settled at the door */
+	uint32		generation;		/* of the appender, as the door knows it */
 	uint32		reserved;
 	/* body follows */
 } FlIngestEntry;
@@ -163,9 +166,15 @@ typedef struct FlIngestResult
 {
 	uint64		seq;
 	int64		base_offset;	/* first offset, when status is FL_ERR_NONE */
-	int32		status;			/* FlError, see errors.h */
+	int32		status;			/* FlError, see errors.h, or FL_RESULT_RETURNED */
 	uint32		nrecords;
 } FlIngestResult;
+
+/*
+ * Not written, because an older batch of the door's shard has failed, whose
+ * number is in base_offset, or because it was for the appender before this one.
+ */
+#define FL_RESULT_RETURNED	(-1)
 
 #define FL_RESULT_SLOTS		8192	/* a door has at most this many batches under way */
 
@@ -330,6 +339,9 @@ extern long fl_budget_take(void);
 
 /* The same for somebody who need not wait: false when there is none, or the appender waits for it. */
 extern bool fl_budget_try(void);
+
+/* Nothing was written with the one that was taken last. */
+extern void fl_budget_give_back(void);
 
 /* Wait here while fleetlog.stop_points names this point (tests only). */
 extern void fl_stop_point_slow(const char *name);

@@ -27,6 +27,7 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "common/hashfn.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -48,6 +49,7 @@ typedef struct FlCatalog
 	Oid		   *stream_oids;
 	int			nmounts;
 	FlMount    *mounts;			/* by prefix */
+	uint32		mounts_digest;
 	int			nstates;
 	Oid		   *states;			/* ascending */
 	int			ntenants;
@@ -330,6 +332,23 @@ sort_tenants(FlCatalog *cat)
 	qsort(cat->by_prefix, cat->ntenants, sizeof(FlTenantEntry *), compare_tenant_prefixes);
 }
 
+/* Everything that decides whether a record is a value, and whose. */
+static uint32
+digest_mounts(const FlCatalog *cat)
+{
+	uint32		h = (uint32) cat->nmounts;
+
+	for (int i = 0; i < cat->nmounts; i++)
+	{
+		const FlMount *m = &cat->mounts[i];
+		uint32		rest[4] = {m->stream, m->state, (uint32) m->keep, m->state_lag_us > 0 ? 1 : 0};
+
+		h = hash_combine(h, hash_bytes((const unsigned char *) m->prefix, (int) m->prefix_len));
+		h = hash_combine(h, hash_bytes((const unsigned char *) rest, sizeof(rest)));
+	}
+	return h;
+}
+
 static FlCatalog *
 load_catalog(void)
 {
@@ -344,6 +363,7 @@ load_catalog(void)
 	read_table(cat, FL_TABLE_MOUNT, read_mount);
 	read_table(cat, FL_TABLE_STATE, read_state);
 	sort_catalog(cat);
+	cat->mounts_digest = digest_mounts(cat);
 	read_table(cat, FL_TABLE_TENANT, read_tenant);
 	sort_tenants(cat);
 	read_table(cat, FL_TABLE_POLICY, read_policy);
@@ -483,6 +503,12 @@ uint64
 fl_catalog_version(void)
 {
 	return version;
+}
+
+uint32
+fl_catalog_mounts_digest(void)
+{
+	return catalog()->mounts_digest;
 }
 
 bool

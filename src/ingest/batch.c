@@ -34,6 +34,8 @@ reset_batch(FlIngestBatch *batch)
 	batch->has_state = false;
 	batch->nrecords = 0;
 	batch->nwaiters = 0;
+	batch->nended = 0;
+	batch->seq = 0;
 	batch->min_created = FL_NO_CREATED;
 	batch->max_created = FL_NO_CREATED;
 	batch->charged = 0;
@@ -59,6 +61,7 @@ fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec)
 	reset_batch(batch);
 	batch->codec = rec->codec;
 	batch->shards = rec->shards;
+	batch->mounts = rec->mounts;
 	batch->since = GetCurrentTimestamp();
 	return batch;
 }
@@ -104,6 +107,7 @@ add_waiter(FlIngestBatch *batch, const FlIngestRecord *rec)
 	w->cookie = rec->cookie;
 	w->index = batch->nrecords;
 	w->state = rec->state;
+	w->ended = false;
 }
 
 static void

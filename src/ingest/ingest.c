@@ -103,12 +103,13 @@ fl_ingest_create(int door, FlIngestDone done, void *arg)
 	callback->arg = ing->compressor;
 	MemoryContextRegisterResetCallback(mcxt, callback);
 	ing->shards = make_table(mcxt, "fleetlog ingest shards", sizeof(FlIngestShardKey), sizeof(FlIngestShard));
-	ing->turns = make_table(mcxt, "fleetlog ingest turns", sizeof(Oid), sizeof(FlIngestTurn));
+	ing->streams = make_table(mcxt, "fleetlog ingest streams", sizeof(Oid), sizeof(FlIngestStream));
 	dlist_init(&ing->busy);
 	dlist_init(&ing->held_back);
 	ing->sent = MemoryContextAllocZero(mcxt, sizeof(FlIngestBatch *) * FL_RESULT_SLOTS);
 	/* Numbers of a predecessor in this slot must not be mistaken for ours. */
-	ing->next_seq = fl_my_slot != NULL ? (uint64) fl_my_slot->incarnation << 40 : 1;
+	ing->first_seq = fl_my_slot != NULL ? (uint64) fl_my_slot->incarnation << 40 : 1;
+	ing->next_seq = ing->first_seq;
 	fl_buf_init(&ing->headers, &ing->alloc, fl_ring_max_body() + SENDER_OVERHEAD);
 	fl_ring_door_start(door);
 	ing->appender_generation = fl_ring_appender_generation(door, &dropped);
@@ -117,37 +118,46 @@ fl_ingest_create(int door, FlIngestDone done, void *arg)
 
 /* ---- adding ------------------------------------------------------------------------ */
 
+static FlIngestStream *
+find_stream(FlIngest *ing, Oid stream)
+{
+	FlIngestStream *st;
+	bool		found;
+
+	st = hash_search(ing->streams, &stream, HASH_ENTER, &found);
+	if (!found)
+	{
+		st->turn = 0;
+		st->shards = 0;
+		st->nrecords = 0;
+	}
+	return st;
+}
+
 static FlIngestShard *
 find_shard(FlIngest *ing, Oid stream, int32 shard)
 {
 	FlIngestShardKey key;
 	FlIngestShard *s;
+	FlIngestStream *st;
 	bool		found;
 
 	key.stream = stream;
 	key.shard = shard;
+	s = hash_search(ing->shards, &key, HASH_FIND, NULL);
+	if (s != NULL)
+		return s;
+	st = find_stream(ing, stream);
 	s = hash_search(ing->shards, &key, HASH_ENTER, &found);
-	if (!found)
-	{
-		dlist_init(&s->batches);
-		s->open = NULL;
-		s->nunderway = 0;
-		s->charged = 0;
-		s->busy = false;
-	}
+	s->stream = st;
+	dlist_init(&s->batches);
+	s->open = NULL;
+	s->nunderway = 0;
+	/* Failures of a predecessor in this slot are none of ours. */
+	s->settled = ing->first_seq - 1;
+	s->charged = 0;
+	s->busy = false;
 	return s;
-}
-
-static FlIngestTurn *
-find_turn(FlIngest *ing, Oid stream)
-{
-	FlIngestTurn *turn;
-	bool		found;
-
-	turn = hash_search(ing->turns, &stream, HASH_ENTER, &found);
-	if (!found)
-		turn->shard = 0;
-	return turn;
 }
 
 static int32
@@ -158,30 +168,49 @@ choose_shard(FlIngest *ing, const FlIngestRecord *rec)
 	if (rec->shard_key != NULL)
 		return fl_partition(rec->shard_key, rec->shard_key_len, rec->shards);
 	/* Without a key one shard takes a whole batch, then it is the next one's turn. */
-	return find_turn(ing, rec->stream)->shard % rec->shards;
+	return find_stream(ing, rec->stream)->turn % rec->shards;
 }
 
 static void
 close_batch(FlIngest *ing, FlIngestShard *s)
 {
-	FlIngestTurn *turn;
+	FlIngestStream *st = s->stream;
 
 	s->open->state = FL_BATCH_READY;
-	turn = hash_search(ing->turns, &s->key.stream, HASH_FIND, NULL);
-	if (turn != NULL && turn->shard % s->open->shards == s->key.shard)
-		turn->shard = (s->key.shard + 1) % s->open->shards;
+	if (st->turn % s->open->shards == s->key.shard)
+		st->turn = (s->key.shard + 1) % s->open->shards;
 	s->open = NULL;
 }
 
-/* The open batch that this record may join; closes one that it does not fit. */
+void
+fl_ingest_drop_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	dlist_delete(&b->node);
+	if (s->open == b)
+		s->open = NULL;
+	fl_ingest_charge(ing, s, b, -b->charged);
+	fl_ingest_batch_free(ing, b);
+}
+
+static bool
+may_join(const FlIngestBatch *b, const FlIngestRecord *rec, int64 size)
+{
+	return b->nrecords < FL_INGEST_MAX_RECORDS && fl_batch_builder_bytes(&b->builder) + size <= FL_INGEST_MAX_RAW &&
+		b->shards == rec->shards && b->codec == rec->codec && b->mounts == rec->mounts;
+}
+
+/*
+ * The open batch that this record may join; closes one that it does not fit.  One
+ * that has stayed empty, because its first record failed, is not worth closing.
+ */
 static FlIngestBatch *
 batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size)
 {
 	FlIngestBatch *b = s->open;
 
-	if (b != NULL && (b->nrecords >= FL_INGEST_MAX_RECORDS ||
-					  fl_batch_builder_bytes(&b->builder) + size > FL_INGEST_MAX_RAW ||
-					  b->shards != rec->shards || b->codec != rec->codec))
+	if (b != NULL && b->nrecords == 0)
+		fl_ingest_drop_batch(ing, s, b);
+	else if (b != NULL && !may_join(b, rec, size))
 		close_batch(ing, s);
 	if (s->open == NULL)
 	{
@@ -192,6 +221,17 @@ batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size
 		s->busy = true;
 	}
 	return s->open;
+}
+
+/*
+ * The number of shards has changed, and batches by the old one are under way.  They
+ * will be refused, and then their connections end, so that nothing that was read
+ * behind them may go another way before.
+ */
+static bool
+map_is_changing(const FlIngestStream *st, const FlIngestRecord *rec)
+{
+	return st->nrecords > 0 && st->shards != rec->shards;
 }
 
 static int64
@@ -256,7 +296,7 @@ fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
 		return err;
 	size = record_bytes(rec) + RECORD_OVERHEAD;
 	s = find_shard(ing, rec->stream, choose_shard(ing, rec));
-	if (!has_room(ing, s, size))
+	if (map_is_changing(s->stream, rec) || !has_room(ing, s, size))
 		return FL_ERR_SHARD_BUSY;
 	b = batch_for(ing, s, rec, size);
 	res = fl_ingest_batch_add(ing, b, rec, reserved, headers, headers_len);
@@ -264,6 +304,8 @@ fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
 		return res == FL_TOO_LARGE ? FL_ERR_RECORD_TOO_LARGE : FL_ERR_MALFORMED;
 	fl_ingest_charge(ing, s, b, size);
 	ing->nrecords++;
+	s->stream->nrecords++;
+	s->stream->shards = rec->shards;
 	if (b->nrecords >= FL_INGEST_MAX_RECORDS)
 		close_batch(ing, s);
 	return FL_ERR_NONE;
@@ -291,6 +333,8 @@ fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEnt
 	entry->min_created = b->min_created;
 	entry->max_created = b->max_created;
 	entry->shards = b->shards;
+	entry->mounts = b->mounts;
+	entry->settled = s->settled;
 	entry->flags = b->has_state ? FL_INGEST_STATE : 0;
 }
 
@@ -313,6 +357,7 @@ send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	fl_ingest_batch_finish(ing, b);
 	fl_ingest_fill_entry(s, b, &entry);
 	entry.seq = ing->next_seq;
+	entry.generation = (uint32) ing->appender_generation;
 
 	/* From here on whoever waits is owed an answer: the flusher must wake us. */
 	ing->nwaiting += b->nwaiters;
@@ -370,6 +415,8 @@ flush_shard(FlIngest *ing, FlIngestShard *s, TimestampTz now, bool *sent, long *
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
 
+		if (fl_ingest_is_stopped(b))
+			break;
 		if (b->state != FL_BATCH_READY)
 			continue;
 		if (s->nunderway >= FL_INGEST_MAX_SENT)
@@ -408,6 +455,23 @@ fl_ingest_flush(FlIngest *ing)
 	return wait_ms;
 }
 
+/*
+ * What has been released makes room for what gathered meanwhile, of which nobody else
+ * will remind us.
+ */
+bool
+fl_ingest_is_due(FlIngest *ing)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	long		wait_ms = -1;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &ing->busy)
+		if (open_batch_is_due(dlist_container(FlIngestShard, node, iter.cur), now, &wait_ms))
+			return true;
+	return wait_ms >= 0;
+}
+
 /* ---- results ---------------------------------------------------------------------------- */
 
 static void
@@ -425,6 +489,11 @@ take_answers(FlIngest *ing)
 			continue;
 		*place = NULL;
 		ing->nsent--;
+		if (r.status == FL_RESULT_RETURNED)
+		{
+			b->state = FL_BATCH_RETURNED;
+			continue;
+		}
 		b->err = (FlError) r.status;
 		b->base_offset = r.base_offset;
 		b->state = b->err == FL_ERR_NONE ? FL_BATCH_WRITTEN : FL_BATCH_FAILED;
@@ -509,13 +578,16 @@ static int
 release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 {
 	int			n = b->nwaiters;
+	FlError		err = b->err;
+	uint64		seq = b->seq;
 
 	s->nunderway--;
+	s->stream->nrecords -= b->nrecords;
 	ing->nrecords -= b->nrecords;
 	ing->nwaiting -= n;
 	fl_ingest_charge(ing, s, b, -b->charged);
 	/* Those that nobody waits for are lost silently to their senders, but not to the views. */
-	if (b->err != FL_ERR_NONE)
+	if (err != FL_ERR_NONE)
 		FL_COUNT(FL_C_DROPPED_QOS0, b->nrecords - n);
 	for (int i = 0; i < n; i++)
 	{
@@ -523,10 +595,13 @@ release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 
 		if (hold_back(ing, s, b, w))
 			continue;
-		ing->done(ing->arg, w->conn_id, w->cookie, b->err, s->key.stream, s->key.shard,
-				  b->err == FL_ERR_NONE ? b->base_offset + w->index : -1);
+		if (!ing->done(ing->arg, w->conn_id, w->cookie, err, s->key.stream, s->key.shard,
+					   err == FL_ERR_NONE ? b->base_offset + w->index : -1) && err != FL_ERR_NONE)
+			fl_ingest_note_ended(ing, w->conn_id);
 	}
 	fl_ingest_batch_free(ing, b);
+	if (err != FL_ERR_NONE)
+		fl_ingest_settle(ing, s, seq);
 	return n;
 }
 
@@ -541,6 +616,7 @@ batch_is_over(FlIngestShard *s, FlIngestBatch *b)
 		case FL_BATCH_OPEN:
 		case FL_BATCH_READY:
 		case FL_BATCH_SENT:
+		case FL_BATCH_RETURNED:
 			return false;
 		case FL_BATCH_FAILED:
 			return true;
@@ -574,6 +650,7 @@ release_shard(FlIngest *ing, FlIngestShard *s)
 		dlist_delete(&b->node);
 		calls += release_batch(ing, s, b);
 	}
+	fl_ingest_take_back(ing, s);
 	return calls;
 }
 

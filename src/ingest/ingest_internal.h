@@ -32,6 +32,7 @@ typedef enum FlBatchState
 	FL_BATCH_OPEN,				/* takes records */
 	FL_BATCH_READY,				/* closed, not handed over yet */
 	FL_BATCH_SENT,				/* in the ring or with the appender */
+	FL_BATCH_RETURNED,			/* by the appender, because an older one failed: to be sent again */
 	FL_BATCH_WRITTEN,			/* committed at base_offset, maybe not durable */
 	FL_BATCH_FAILED				/* err says why */
 } FlBatchState;
@@ -43,6 +44,7 @@ typedef struct FlWaiter
 	uint64		cookie;
 	int32		index;			/* of the record in its batch */
 	bool		state;			/* its value may have to wait for a lock */
+	bool		ended;			/* its connection has ended: the record is not to be written */
 } FlWaiter;
 
 typedef struct FlIngestBatch
@@ -55,6 +57,7 @@ typedef struct FlIngestBatch
 	bool		has_state;		/* a record of it goes into a state table */
 	int			codec;
 	int32		shards;
+	uint32		mounts;			/* digest of the mounts by which its records were routed */
 	int32		nrecords;
 	int64		min_created;
 	int64		max_created;
@@ -62,6 +65,7 @@ typedef struct FlIngestBatch
 	FlWaiter   *waiters;
 	int			nwaiters;
 	int			waiters_cap;
+	int			nended;			/* waiters whose connections have ended */
 	uint64		seq;
 	uint64		ring_end;
 	int64		base_offset;
@@ -75,23 +79,27 @@ typedef struct FlIngestShardKey
 	int32		shard;
 } FlIngestShardKey;
 
+/* What the queues of one stream have in common. */
+typedef struct FlIngestStream
+{
+	Oid			stream;			/* hash key: must come first */
+	int32		turn;			/* round robin for records without a shard key */
+	int32		shards;			/* by which its records were routed */
+	int64		nrecords;		/* in all its queues */
+} FlIngestStream;
+
 typedef struct FlIngestShard
 {
 	FlIngestShardKey key;		/* hash key: must come first */
+	FlIngestStream *stream;
 	dlist_node	node;			/* in the list of busy shards, while it has batches */
 	dlist_head	batches;		/* of any state, in the order of their records */
 	FlIngestBatch *open;		/* the last one, when it is open */
 	int			nunderway;		/* sent, or written and waited for */
+	uint64		settled;		/* failed batches up to this number have been dealt with */
 	int64		charged;
 	bool		busy;
 } FlIngestShard;
-
-/* Round robin for records without a shard key. */
-typedef struct FlIngestTurn
-{
-	Oid			stream;			/* hash key: must come first */
-	int32		shard;
-} FlIngestTurn;
 
 /* A durable record whose value waits for a lock: its publisher is not answered yet. */
 typedef struct FlHeldBack
@@ -111,10 +119,11 @@ struct FlIngest
 	FlAllocator alloc;
 	FlCompressor *compressor;
 	HTAB	   *shards;			/* FlIngestShard */
-	HTAB	   *turns;			/* FlIngestTurn */
+	HTAB	   *streams;		/* FlIngestStream */
 	dlist_head	busy;			/* FlIngestShard with batches */
 	dlist_head	held_back;		/* FlHeldBack */
 	FlIngestBatch **sent;		/* by seq modulo FL_RESULT_SLOTS, until answered */
+	uint64		first_seq;
 	uint64		next_seq;
 	uint64		appender_generation;
 	int			nsent;			/* not answered */
@@ -124,6 +133,9 @@ struct FlIngest
 	FlIngestBatch *kept[FL_INGEST_KEEP];
 	int			nkept;
 	FlBuf		headers;		/* scratch: headers with the sender in front */
+	uint64	   *ended;			/* scratch: connections that a failed batch has ended */
+	int			nended;
+	int			ended_cap;
 };
 
 /* ---- batch.c --------------------------------------------------------------- */
@@ -148,13 +160,33 @@ extern void fl_ingest_batch_finish(FlIngest *ing, FlIngestBatch *batch);
 extern FlError fl_ingest_headers(FlIngest *ing, const FlIngestRecord *rec, int *reserved,
 								 const uint8 **headers, size_t *headers_len);
 
-/* ---- ingest.c, for write.c --------------------------------------------------- */
+/* ---- order.c --------------------------------------------------------------- */
+
+/* The connection has not survived the failure of the batch that is being released. */
+extern void fl_ingest_note_ended(FlIngest *ing, uint64 conn_id);
+
+/*
+ * A batch with this number has failed and has left the queue: what the connections
+ * noted as ended have in later batches is not written any more.
+ */
+extern void fl_ingest_settle(FlIngest *ing, FlIngestShard *s, uint64 seq);
+
+/* Batches that the appender has returned may go again, unless others are before them. */
+extern void fl_ingest_take_back(FlIngest *ing, FlIngestShard *s);
+
+/* Is the queue to stand still?  (An older batch failed and is not released yet.) */
+extern bool fl_ingest_is_stopped(const FlIngestBatch *b);
+
+/* ---- ingest.c, for write.c and order.c --------------------------------------------------- */
 
 /* Close the open batch of the shard when it may go now; else *wait_ms is lowered to when it wants to. */
 extern void fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms);
 extern void fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEntry *entry);
 extern void fl_ingest_under_way(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);
 extern void fl_ingest_note_owed(FlIngest *ing);
+
+/* Take a batch off its queue and free it. */
+extern void fl_ingest_drop_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);
 
 extern void fl_ingest_charge(FlIngest *ing, FlIngestShard *shard, FlIngestBatch *batch, int64 bytes);
 

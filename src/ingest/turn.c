@@ -28,6 +28,17 @@ fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *info)
 	return FL_ERR_NONE;
 }
 
+/*
+ * Is a record of the batch a value?  The door has said so by the mounts that it knew;
+ * where these have changed since, all records are looked at by those of now.
+ */
+static bool
+has_values(const FlIngestEntry *entry)
+{
+	return (entry->flags & FL_INGEST_STATE) != 0 ||
+		(entry->mounts != fl_catalog_mounts_digest() && fl_state_concerns(entry->stream));
+}
+
 int64
 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
 {
@@ -38,7 +49,7 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
 		.min_created = entry->min_created,
 		.max_created = entry->max_created
 	};
-	bool		state = (entry->flags & FL_INGEST_STATE) != 0;
+	bool		state = has_values(entry);
 	int64		base;
 
 	/* One time for all parts, should a segment end within the batch. */

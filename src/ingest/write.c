@@ -50,6 +50,7 @@ typedef struct Direct
 	int			nshards;
 	bool		awaited;		/* somebody waits for one of the records */
 	bool		wake_appender;	/* it may go on with one of the shards */
+	bool		took_xid;
 } Direct;
 
 /* ---- what may be written ------------------------------------------------------ */
@@ -74,7 +75,7 @@ has_ready(FlIngestShard *s, bool *awaited)
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
 
-		if (b->state == FL_BATCH_SENT)
+		if (b->state == FL_BATCH_SENT || fl_ingest_is_stopped(b))
 			return false;
 		if (b->state != FL_BATCH_READY)
 			continue;
@@ -155,6 +156,8 @@ write_shard(FlIngest *ing, FlIngestShard *s)
 	shard = fl_shard_open(s->key.stream, s->key.shard, info->durability == FL_DURABILITY_QUORUM);
 	if (!lock_briefly(shard))
 		return;
+	/* As it is now that nobody can change it any more. */
+	info = fl_stream_lookup(s->key.stream);
 	dlist_foreach(iter, &s->batches)
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
@@ -181,6 +184,7 @@ run_transaction(FlIngest *ing, Direct *d)
 		for (int i = 0; i < d->nshards; i++)
 			write_shard(ing, d->shards[i]);
 		fl_turn_finish();
+		d->took_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());
 		FL_STOP_POINT("door_after_write");
 		PopActiveSnapshot();
 		fl_flush_by_myself = d->awaited;
@@ -191,6 +195,7 @@ run_transaction(FlIngest *ing, Direct *d)
 	{
 		/* The appender will find the batch at fault, and say what is wrong. */
 		MemoryContextSwitchTo(caller);
+		d->took_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());
 		FlushErrorState();
 		AbortCurrentTransaction();
 		FL_COUNT(FL_C_ERRORS, 1);
@@ -255,6 +260,8 @@ fl_ingest_write(FlIngest *ing)
 		return false;
 	qsort(d.shards, d.nshards, sizeof(FlIngestShard *), shard_cmp);
 	committed = run_transaction(ing, &d);
+	if (!d.took_xid)
+		fl_budget_give_back();
 	for (int i = 0; i < d.nshards; i++)
 		written += settle_shard(ing, &d, d.shards[i], committed);
 	if (d.wake_appender)

@@ -463,9 +463,8 @@ fl_log_is_ready(FlShard *shard, uint32 nrecords)
 bool
 fl_log_is_blocked(FlShard *shard)
 {
-	return shard->writer_valid && OidIsValid(shard->leaf) &&
-		shard->next_offset < shard->leaf_upper &&
-		!ConditionalLockRelationOid(shard->leaf, RowExclusiveLock);
+	return !fl_writer_try_prepare(shard) ||
+		(OidIsValid(shard->leaf) && !ConditionalLockRelationOid(shard->leaf, RowExclusiveLock));
 }
 
 int64

@@ -270,6 +270,9 @@ extern void fl_check_descriptor(Relation rel);
 
 /* Open the leaf for the shard's next offset; sets the writer part. Lock held. */
 extern void fl_writer_prepare(FlShard *shard);
+
+/* The same without waiting for a relation's lock.  False: somebody has it. */
+extern bool fl_writer_try_prepare(FlShard *shard);
 extern Relation fl_writer_open_leaf(FlShard *shard);
 
 struct FlLeafInfo;

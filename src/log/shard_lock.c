@@ -23,6 +23,7 @@
 #include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/timeout.h"
 
@@ -151,5 +152,7 @@ fl_shard_lock(FlShard *shard, FlLockWait wait)
 				 errmsg("the stream has been dropped")));
 	fl_xact_note_lock(shard);
 	arm_hold_timeout();
+	/* Who changes a stream or its mounts holds its shards until commit: now it is seen. */
+	AcceptInvalidationMessages();
 	return true;
 }

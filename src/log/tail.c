@@ -21,6 +21,7 @@
 #include "access/table.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -244,12 +245,38 @@ shard_segments(Oid stream, int32 shard, FlSegment *standalone, int *n)
 	return fl_segment_list(stream, shard, n);
 }
 
+/* How a leaf is opened whose lock somebody may hold. */
+typedef enum LeafAccess
+{
+	LEAF_READ,
+	LEAF_WRITE,
+	LEAF_WRITE_NOWAIT
+} LeafAccess;
+
+/* NULL: dropped meanwhile, or (*blocked) locked by somebody and not to be waited for. */
+static Relation
+open_leaf(Oid leaf, LeafAccess access, bool *blocked)
+{
+	Relation	rel;
+
+	*blocked = false;
+	if (access != LEAF_WRITE_NOWAIT)
+		return try_table_open(leaf, access == LEAF_READ ? AccessShareLock : RowExclusiveLock);
+	*blocked = !ConditionalLockRelationOid(leaf, RowExclusiveLock);
+	if (*blocked)
+		return NULL;
+	rel = try_table_open(leaf, NoLock);
+	if (rel == NULL)
+		UnlockRelationOid(leaf, RowExclusiveLock);
+	return rel;
+}
+
 /*
  * The end of the youngest segment with live records.  The list is copied
  * first, for opening a relation may process invalidations.
  */
 static bool
-find_tail(Oid stream, int32 shard, bool writer, LeafTail *lt)
+find_tail(Oid stream, int32 shard, LeafAccess access, LeafTail *lt, bool *blocked)
 {
 	FlSegment	standalone;
 	int			n;
@@ -257,17 +284,17 @@ find_tail(Oid stream, int32 shard, bool writer, LeafTail *lt)
 	FlSegment  *segs = palloc(sizeof(FlSegment) * Max(n, 1));
 	bool		found = false;
 
+	*blocked = false;
 	memcpy(segs, list, sizeof(FlSegment) * n);
-	for (int i = n - 1; i >= 0 && !found; i--)
+	for (int i = n - 1; i >= 0 && !found && !*blocked; i--)
 	{
-		Relation	rel = try_table_open(segs[i].leaf,
-										 writer ? RowExclusiveLock : AccessShareLock);
+		Relation	rel = open_leaf(segs[i].leaf, access, blocked);
 
 		if (rel == NULL)
-			continue;			/* dropped meanwhile */
-		leaf_tail(rel, writer, lt);
+			continue;
+		leaf_tail(rel, access != LEAF_READ, lt);
 		found = lt->has_rows;
-		table_close(rel, writer ? NoLock : AccessShareLock);
+		table_close(rel, access == LEAF_READ ? AccessShareLock : NoLock);
 	}
 	pfree(segs);
 	return found;
@@ -278,12 +305,13 @@ fl_tail_read_committed(Oid stream, int32 shard, int64 *tail, int64 *head, Timest
 {
 	FlShardRow	row = {0, 0};
 	LeafTail	lt;
+	bool		blocked;
 
 	(void) fl_shard_row_read(stream, shard, &row);
 	*head = row.head;
 	*tail = row.tail;
 	*last_ts = DT_NOBEGIN;
-	if (find_tail(stream, shard, false, &lt))
+	if (find_tail(stream, shard, LEAF_READ, &lt, &blocked))
 	{
 		*tail = Max(*tail, lt.tail);
 		*last_ts = lt.last_ts;
@@ -322,23 +350,35 @@ take_leaf(FlShard *shard, Relation rel, const LeafTail *lt)
 	shard->run_max_ts = Max(lt->run_max, shard->last_ts);
 }
 
-/* Position the writer on the leaf for next_offset, which may not exist yet. */
-static void
-enter_leaf(FlShard *shard)
+/*
+ * Position the writer on the leaf for next_offset, which may not exist yet.  False:
+ * somebody has locked it.
+ */
+static bool
+enter_leaf(FlShard *shard, LeafAccess access)
 {
 	FlSegment	seg;
 	Relation	rel;
 	LeafTail	lt;
+	bool		blocked;
 
 	shard->leaf = InvalidOid;
 	if (!find_leaf(shard, &seg))
-		return;
+		return true;
 	shard->leaf_lower = seg.lower;
 	shard->leaf_upper = seg.upper;
-	rel = table_open(seg.leaf, RowExclusiveLock);
+	rel = open_leaf(seg.leaf, access, &blocked);
+	if (blocked)
+		return false;
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("a segment of stream \"%s\" was dropped at the same time",
+						get_rel_name(shard->key.stream) ? get_rel_name(shard->key.stream) : "?")));
 	leaf_tail(rel, true, &lt);
 	take_leaf(shard, rel, &lt);
 	table_close(rel, NoLock);
+	return true;
 }
 
 /*
@@ -367,40 +407,60 @@ current_epoch(FlShard *shard)
 	return epoch;
 }
 
-static void
-recover_writer(FlShard *shard)
+/* False: a segment that has to be looked at is locked by somebody. */
+static bool
+recover_writer(FlShard *shard, LeafAccess access)
 {
 	FlShardRow	row = {0, 0};
 	LeafTail	lt;
+	bool		blocked;
 
 	(void) fl_shard_row_read(shard->key.stream, shard->key.shard, &row);
 	shard->next_offset = row.tail;
 	shard->last_ts = DT_NOBEGIN;
-	if (find_tail(shard->key.stream, shard->key.shard, true, &lt))
+	if (find_tail(shard->key.stream, shard->key.shard, access, &lt, &blocked))
 	{
 		shard->next_offset = Max(row.tail, lt.tail);
 		shard->last_ts = lt.last_ts;
 	}
+	if (blocked)
+		return false;
 	if (shard->last_ts != DT_NOBEGIN)
 		fl_clock_raise(shard->last_ts);
 	shard->leader_epoch = current_epoch(shard);
-	enter_leaf(shard);
+	if (!enter_leaf(shard, access))
+		return false;
 	shard->writer_valid = true;
+	return true;
+}
+
+static bool
+prepare(FlShard *shard, LeafAccess access)
+{
+	Assert(fl_shard_lock_held(shard));
+	if (!shard->writer_valid && !recover_writer(shard, access))
+		return false;
+	if (OidIsValid(shard->leaf) && shard->next_offset >= shard->leaf_upper)
+	{
+		/* It may fail between (a lock, a cancel): then the next one starts over. */
+		shard->writer_valid = false;
+		if (!enter_leaf(shard, access))
+			return false;
+		shard->writer_valid = true;
+	}
+	return true;
 }
 
 void
 fl_writer_prepare(FlShard *shard)
 {
-	Assert(fl_shard_lock_held(shard));
-	if (!shard->writer_valid)
-		recover_writer(shard);
-	if (OidIsValid(shard->leaf) && shard->next_offset >= shard->leaf_upper)
-	{
-		/* It may fail between (a lock, a cancel): then the next one starts over. */
-		shard->writer_valid = false;
-		enter_leaf(shard);
-		shard->writer_valid = true;
-	}
+	(void) prepare(shard, LEAF_WRITE);
+}
+
+bool
+fl_writer_try_prepare(FlShard *shard)
+{
+	return prepare(shard, LEAF_WRITE_NOWAIT);
 }
 
 /* A state for importing into one leaf, without the shard's own. */
@@ -434,7 +494,7 @@ fl_writer_open_leaf(FlShard *shard)
 		{
 			fl_segment_extend(shard->key.stream, shard->key.shard, shard->next_offset);
 			shard->writer_valid = false;
-			enter_leaf(shard);
+			(void) enter_leaf(shard, LEAF_WRITE);
 			shard->writer_valid = true;
 			if (!OidIsValid(shard->leaf))
 				ereport(ERROR,

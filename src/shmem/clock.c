@@ -126,3 +126,14 @@ fl_budget_try(void)
 	SpinLockRelease(&fl_shared->budget_mutex);
 	return taken;
 }
+
+void
+fl_budget_give_back(void)
+{
+	SpinLockAcquire(&fl_shared->budget_mutex);
+	if (fl_max_xids_per_second > 0)
+		fl_shared->budget_tokens = Min(fl_shared->budget_tokens + 1, (double) fl_max_xids_per_second);
+	if (fl_shared->xids_used > 0)
+		fl_shared->xids_used--;
+	SpinLockRelease(&fl_shared->budget_mutex);
+}

@@ -48,6 +48,25 @@ for my $case (['SHARE', 'on'], ['ACCESS EXCLUSIVE', 'on'], ['SHARE', 'off'])
     is(stored($topic), join(' ', map { "n$_" } 0 .. 10), "$mode: afterwards everything is there, in order");
     $holder->quit;
 }
+
+# The tail is not known (a transaction was rolled back), and looking for it needs the locked segment.
+$s->set_conf('fleetlog.door_writes' => 'off');
+$s->wait_for('SHOW fleetlog.door_writes', 'off', 'the reload');
+$s->sql("BEGIN; SELECT fleetlog.append('telemetry', 'acme/d1/unknown', 'rolled back'); ROLLBACK");
+my $blocker = $s->session;
+$blocker->query('BEGIN');
+$blocker->query("LOCK TABLE ONLY $segment IN SHARE MODE");
+my $errors = $s->sql("SELECT errors FROM fleetlog.stat_worker WHERE kind = 'appender'");
+$device->publish('acme/d1/unknown', "n$_", qos => 1) for 1 .. 5;
+$s->wait_for("SELECT state ~ 'held by SQL' FROM fleetlog.stat_worker WHERE kind = 'appender'");
+is(eval { $other->publish_acked('acme/d2/t', "tail unknown $_") } // -1, 0, "tail unknown: the other stream is written, $_") for 1 .. 10;
+is(waiting(), 0, 'tail unknown: nobody waits in the lock table');
+is($s->sql("SELECT errors FROM fleetlog.stat_worker WHERE kind = 'appender'"), $errors, 'tail unknown: no turn of the appender was lost to it');
+$blocker->query('COMMIT');
+$device->expect('PUBACK') for 1 .. 5;
+is(stored('acme/d1/unknown'), join(' ', map { "n$_" } 1 .. 5), 'tail unknown: afterwards everything is there, in order');
+$blocker->quit;
+
 # The index of a state table can be locked without its table: the value waits, the door does not.
 $s->set_conf();
 $s->wait_for('SHOW fleetlog.door_writes', 'on', 'the reload');

@@ -46,6 +46,20 @@ $used = $s->sql('SELECT xids_used FROM fleetlog.stat_server');
 for my $n (1 .. 300) { $device->publish('acme/d1/many', "n$n", qos => 0); $other->publish('acme/d2/many', "n$n", qos => 0); }
 $s->wait_for("SELECT count(*) = 600 FROM telemetry WHERE key LIKE '%/many'");
 cmp_ok($s->sql('SELECT xids_used FROM fleetlog.stat_server') - $used, '<=', 10 * (time - $begin + 1) + 2, 'many at once share transactions');
+
+# While a batch waits for a shard that SQL holds, the appender looks again and again, which costs no transaction id.
+$s->set_conf('fleetlog.max_xids_per_second' => 1000, 'fleetlog.shard_hold_timeout' => 0);
+$s->wait_for('SHOW fleetlog.shard_hold_timeout', '0');
+my $session = $s->session;
+$session->query("BEGIN; SELECT fleetlog.append('telemetry', 'k', 'holds the shard')");
+$device->publish('acme/d1/held', 'n1', qos => 1);
+$s->wait_for("SELECT state ~ 'held by SQL' FROM fleetlog.stat_worker WHERE kind = 'appender'");
+my ($turns, $taken) = split /\|/, $s->sql("SELECT turns, xids_used FROM fleetlog.stat_worker, fleetlog.stat_server WHERE kind = 'appender'");
+$s->wait_for("SELECT turns >= $turns + 30 FROM fleetlog.stat_worker WHERE kind = 'appender'");
+cmp_ok($s->sql('SELECT xids_used FROM fleetlog.stat_server') - $taken, '<=', 10, 'a look at a held shard takes nothing from the budget');
+$session->query('COMMIT');
+is($device->expect('PUBACK')->{reason}, 0, 'afterwards it is written');
+$session->quit;
 $s->set_conf();
 
 # Defaults that would stop any ordinary writer.

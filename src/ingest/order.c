@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * order.c
+ *		The order of a connection's records when one of its batches has failed.
+ *
+ * Several batches of a shard may be under way.  When one of them is not written,
+ * connections end, and their devices send again what was not acknowledged, in
+ * order.  If the batches behind it were written all the same, a record would stand
+ * in the log before one that was sent before it.  Therefore
+ *
+ *	- the appender returns what comes behind a failed batch of the same door and
+ *	  shard, until the door says that it has dealt with the failure (`settled`);
+ *	- the queue stands still until the failed batch is released at its front;
+ *	- then the records that the ended connections have in later batches are taken
+ *	  out of them, and what is left goes again, in its order.
+ *
+ * So a failure costs nobody but the connections that have a record in the failed
+ * batch.  A connection that goes on (MQTT 5.0 is told by the PUBACK what was refused)
+ * keeps its later records.  Records that nobody waits for stay, too: they are not sent
+ * again.
+ *
+ * Called by ingest.c while it releases batches.  No transaction; calls nobody back.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "ingest_internal.h"
+
+void
+fl_ingest_note_ended(FlIngest *ing, uint64 conn_id)
+{
+	/* Records of one connection come in a row, mostly. */
+	if (ing->nended > 0 && ing->ended[ing->nended - 1] == conn_id)
+		return;
+	if (ing->nended == ing->ended_cap)
+	{
+		int			cap = Max(64, ing->ended_cap * 2);
+
+		ing->ended = ing->ended ? repalloc(ing->ended, sizeof(uint64) * cap) :
+			MemoryContextAlloc(ing->mcxt, sizeof(uint64) * cap);
+		ing->ended_cap = cap;
+	}
+	ing->ended[ing->nended++] = conn_id;
+}
+
+static int
+id_cmp(const void *x, const void *y)
+{
+	uint64		a = *(const uint64 *) x;
+	uint64		b = *(const uint64 *) y;
+
+	return a < b ? -1 : a > b;
+}
+
+static void
+mark_ended(const FlIngest *ing, FlIngestBatch *b)
+{
+	for (int i = 0; i < b->nwaiters; i++)
+	{
+		FlWaiter   *w = &b->waiters[i];
+
+		if (w->ended || bsearch(&w->conn_id, ing->ended, ing->nended, sizeof(uint64), id_cmp) == NULL)
+			continue;
+		w->ended = true;
+		b->nended++;
+	}
+}
+
+/* The records that stay, encoded anew, for numbers and times of records hang together. */
+static void
+build_rest(FlIngest *ing, FlIngestBatch *b, FlBatchBuilder *rest)
+{
+	FlBatchInfo info = {.base_timestamp = b->builder.base_timestamp,.record_count = b->builder.count};
+	FlRecordIter it;
+	FlRecord	rec;
+	int			w = 0;
+
+	fl_batch_builder_init(rest, &ing->alloc, b->builder.buf.max);
+	fl_record_iter_init(&it, &info, b->builder.buf.data + FL_BATCH_HEADER_SIZE,
+						b->builder.buf.len - FL_BATCH_HEADER_SIZE);
+	for (int32 i = 0; fl_record_iter_next(&it, &rec); i++)
+	{
+		while (w < b->nwaiters && b->waiters[w].index < i)
+			w++;
+		if (w < b->nwaiters && b->waiters[w].index == i && b->waiters[w].ended)
+			continue;
+		if (fl_batch_builder_add(rest, rec.timestamp_ms, rec.key, rec.key_len, rec.value, rec.value_len,
+								 rec.attributes, rec.headers, rec.headers_len) != FL_OK)
+			elog(ERROR, "a batch cannot be encoded without some of its records");
+	}
+	if (it.result != FL_OK)
+		elog(ERROR, "a batch of our own cannot be read: %s", fl_result_name(it.result));
+}
+
+/* Waiters of records that stay, with their new numbers. */
+static void
+keep_rest(FlIngestBatch *b)
+{
+	int			keep = 0;
+	int			gone = 0;
+
+	for (int i = 0; i < b->nwaiters; i++)
+	{
+		FlWaiter	w = b->waiters[i];
+
+		if (w.ended)
+		{
+			gone++;
+			continue;
+		}
+		w.index -= gone;
+		b->waiters[keep++] = w;
+	}
+	b->nwaiters = keep;
+	b->nended = 0;
+	b->nrecords -= gone;
+}
+
+/* Take the records of ended connections out of a batch that nobody else has. */
+static void
+strip_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	FlBatchBuilder rest;
+
+	if (b->nended == 0)
+		return;
+	if (b->nended < b->nrecords)
+	{
+		build_rest(ing, b, &rest);
+		fl_batch_builder_free(&b->builder);
+		b->builder = rest;
+	}
+	ing->nrecords -= b->nended;
+	s->stream->nrecords -= b->nended;
+	keep_rest(b);
+	b->finished = false;
+	fl_buf_reset(&b->body);
+	if (b->nrecords == 0)
+		fl_ingest_drop_batch(ing, s, b);
+}
+
+bool
+fl_ingest_is_stopped(const FlIngestBatch *b)
+{
+	return b->state == FL_BATCH_FAILED || b->state == FL_BATCH_RETURNED;
+}
+
+/*
+ * Only marks, which cannot fail; fl_ingest_take_back, which comes behind it at every
+ * poll, does the rest.
+ */
+void
+fl_ingest_settle(FlIngest *ing, FlIngestShard *s, uint64 seq)
+{
+	dlist_iter	iter;
+
+	s->settled = Max(s->settled, seq);
+	if (ing->nended == 0)
+		return;
+	qsort(ing->ended, ing->nended, sizeof(uint64), id_cmp);
+	dlist_foreach(iter, &s->batches)
+		mark_ended(ing, dlist_container(FlIngestBatch, node, iter.cur));
+	ing->nended = 0;
+}
+
+/* It is ours again, with all its bytes. */
+static void
+take_back_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	b->state = FL_BATCH_READY;
+	s->nunderway--;
+	ing->nwaiting -= b->nwaiters;
+	fl_ingest_charge(ing, s, b, (int64) fl_batch_builder_bytes(&b->builder) - b->charged);
+	strip_batch(ing, s, b);
+}
+
+/* What the appender still has it will return; what comes behind that waits for it. */
+void
+fl_ingest_take_back(FlIngest *ing, FlIngestShard *s)
+{
+	dlist_mutable_iter iter;
+	bool		first = true;
+
+	dlist_foreach_modify(iter, &s->batches)
+	{
+		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
+
+		if (b->state == FL_BATCH_FAILED || b->state == FL_BATCH_SENT)
+			first = false;
+		else if (b->state == FL_BATCH_RETURNED && first)
+			take_back_batch(ing, s, b);
+		else if (b->state == FL_BATCH_READY || b->state == FL_BATCH_OPEN)
+			strip_batch(ing, s, b);
+	}
+}
