@@ -21,4 +21,12 @@ extern uint32_t fl_murmur2(const uint8_t *data, size_t len);
  */
 extern int fl_partition(const uint8_t *key, size_t len, int shards);
 
+/* The same from the key's hash, for whoever learns the number of shards later. */
+static inline int
+fl_partition_of_hash(uint32_t hash, int shards)
+{
+	/* Kafka's toPositive masks the sign bit, it does not take the absolute. */
+	return (int) ((hash & UINT32_C(0x7fffffff)) % (uint32_t) shards);
+}
+
 #endif /* FLEETLOG_MURMUR2_H */

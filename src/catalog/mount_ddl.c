@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -20,10 +21,12 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "catalog_internal.h"
 #include "fleetlog/compat.h"
+#include "fleetlog/log.h"
 #include "fleetlog/murmur2.h"
 #include "fleetlog/topic.h"
 
@@ -202,6 +205,34 @@ check_state_lag(bool given, Datum lag, bool is_last)
 				 errmsg("state_lag must not be negative nor count months")));
 }
 
+static bool
+is_made_here(Oid stream)
+{
+	Relation	rel = table_open(stream, AccessShareLock);
+	bool		here = rel->rd_createSubid != InvalidSubTransactionId;
+
+	table_close(rel, AccessShareLock);
+	return here;
+}
+
+/*
+ * What becomes of a record's value is decided while its shard is held.  Holding all of
+ * them until commit, a change of what is kept falls between two records: those before
+ * it are history, from which rebuild_state works, and those behind it are values.
+ */
+static void
+lock_shards(Oid stream)
+{
+	const FlStreamInfo *info = fl_stream_lookup(stream);
+	int32		shards = info->shards;
+	bool		quorum = info->durability == FL_DURABILITY_QUORUM;
+
+	if (is_made_here(stream))
+		return;
+	for (int32 i = 0; i < shards; i++)
+		fl_shard_lock(fl_shard_open(stream, i, quorum), FL_LOCK_TIMEOUT);
+}
+
 /* The mount with exactly this prefix; NULL: none. */
 static const FlMount *
 find_mount(const char *prefix)
@@ -269,6 +300,8 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("prefix \"%s\" is mounted already, on stream \"%s\"", prefix, get_rel_name(find_mount(prefix)->stream)),
 				 errhint("Change it with fleetlog.alter_mount.")));
+	if (with_state)
+		lock_shards(PG_GETARG_OID(1));
 
 	values[0] = CStringGetTextDatum(prefix);
 	values[1] = PG_GETARG_DATUM(1);
@@ -319,6 +352,13 @@ check_altered_state(const FlMount *m, FunctionCallInfo fcinfo, const char *shard
 		check_state_shard_key(shard_key);
 }
 
+/* Is stream, state, keep or state_lag given?  (Where it comes to nothing, the locks do no harm.) */
+static bool
+changes_values(FunctionCallInfo fcinfo)
+{
+	return !PG_ARGISNULL(1) || !PG_ARGISNULL(7) || !PG_ARGISNULL(8) || !PG_ARGISNULL(9);
+}
+
 /*
  * Arguments: prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes,
  * state, keep, state_lag.
@@ -344,6 +384,8 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 	check_template("shard_key", shard_key);
 	check_class_and_dedupe(class_name, dedupe);
 	check_max_payload(!PG_ARGISNULL(6), PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6), true);
+	if (changes_values(fcinfo))
+		lock_shards(PG_ARGISNULL(1) ? own_mount(prefix)->stream : PG_GETARG_OID(1));
 	for (int i = 0; i < 10; i++)
 	{
 		nulls[i] = PG_ARGISNULL(i);

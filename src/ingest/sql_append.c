@@ -175,6 +175,29 @@ choose_shard(FunctionCallInfo fcinfo, const FlStreamInfo *info, const uint8 *key
 	return shard;
 }
 
+/* Shards may be added while we wait for the lock, after which the key belongs to another one. */
+static FlShard *
+lock_shard(FunctionCallInfo fcinfo, const FlStreamInfo *info, const uint8 *key, int32 key_len)
+{
+	Oid			stream = info->relid;
+
+	for (;;)
+	{
+		int32		shards = info->shards;
+		FlShard    *shard = fl_shard_open(stream, choose_shard(fcinfo, info, key, key_len),
+										  info->durability == FL_DURABILITY_QUORUM);
+
+		fl_shard_lock(shard, FL_LOCK_TIMEOUT);
+		info = fl_stream_lookup(stream);
+		if (info == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("the stream has been dropped")));
+		if (info->shards == shards)
+			return shard;
+	}
+}
+
 static char *
 sender_arg(FunctionCallInfo fcinfo, int arg, int max, const char *what)
 {
@@ -266,9 +289,7 @@ fl_sql_append(PG_FUNCTION_ARGS)
 	if (fl_batch_builder_finish(&b, info->codec, fl_server_compressor(), &body) != FL_OK)
 		elog(ERROR, "record batch cannot be finished");
 
-	shard = fl_shard_open(stream, choose_shard(fcinfo, info, key ? (uint8 *) VARDATA_ANY(key) : NULL, key_len),
-						  info->durability == FL_DURABILITY_QUORUM);
-	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
+	shard = lock_shard(fcinfo, info, key ? (uint8 *) VARDATA_ANY(key) : NULL, key_len);
 	if (!producer.given || !producer_check(shard, &producer, &offset))
 	{
 		a.body = body.data;

@@ -22,12 +22,14 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/murmur2.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "fleetlog/topic.h"
@@ -39,7 +41,8 @@ PG_FUNCTION_INFO_V1(fl_sql_publish);
 typedef struct Message
 {
 	Oid			stream;
-	int32		shard;
+	uint32		hash;			/* of the shard key */
+	int32		shard;			/* at commit: shards may be added until then */
 	int			number;			/* order of the calls */
 	SubTransactionId subid;
 	int32		key_len;
@@ -126,21 +129,36 @@ write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
 	fl_batch_builder_reset(b);
 }
 
-/* Messages first .. last - 1 are of one shard. */
-static void
-write_shard(int first, int last)
+static const FlStreamInfo *
+stream_of(Oid stream)
 {
-	const FlStreamInfo *info = fl_stream_lookup(queue[first].stream);
-	FlShard    *shard;
-	FlBatchBuilder b;
+	const FlStreamInfo *info = fl_stream_lookup(stream);
 
 	if (info == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("a stream that was published to has been dropped in this transaction")));
+	return info;
+}
+
+/* Messages first .. last - 1 are of one shard. */
+static void
+write_shard(int first, int last)
+{
+	const FlStreamInfo *info = stream_of(queue[first].stream);
+	int32		shards = info->shards;
+	FlShard    *shard;
+	FlBatchBuilder b;
+
 	shard = fl_shard_open(queue[first].stream, queue[first].shard,
 						  info->durability == FL_DURABILITY_QUORUM);
 	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
+	info = stream_of(queue[first].stream);
+	if (info->shards != shards)
+		ereport(ERROR,
+				(errcode(fl_error_sqlstate(FL_ERR_MAP_CHANGED)),
+				 errmsg("the number of shards of stream \"%s\" was changed at the same time", info->name),
+				 errhint("Retry the transaction.")));
 	fl_batch_builder_init(&b, fl_server_allocator(), FL_MAX_RECORD_BATCH);
 	for (int i = first; i < last; i++)
 	{
@@ -160,6 +178,14 @@ write_shard(int first, int last)
 }
 
 static void
+choose_shards(void)
+{
+	AcceptInvalidationMessages();
+	for (int i = 0; i < n_queued; i++)
+		queue[i].shard = fl_partition_of_hash(queue[i].hash, stream_of(queue[i].stream)->shards);
+}
+
+static void
 write_queue(void)
 {
 	int			n = n_queued;
@@ -167,6 +193,7 @@ write_queue(void)
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(mcxt);
 
+	choose_shards();
 	qsort(queue, n, sizeof(Message), message_cmp);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < n;)
@@ -384,7 +411,7 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	m.stream = mount->stream;
 	m.key = expand(&mount->record_key, t, t_len, &m.key_len);
 	shard_key = expand(&mount->shard_key, t, t_len, &shard_key_len);
-	m.shard = fl_sql_shard_of(info, shard_key, shard_key_len);
+	m.hash = fl_murmur2(shard_key, shard_key_len);
 	if (!PG_ARGISNULL(1))
 	{
 		bytea	   *payload = PG_GETARG_BYTEA_PP(1);

@@ -20,8 +20,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -173,6 +176,29 @@ await(const FlStateChange *c)
 	fl_state_wait_add(c->stream, c->pos.shard, c->pos.log_offset);
 }
 
+/*
+ * An INSERT waits for whoever has locked the table (ALTER, REINDEX, LOCK TABLE), and its
+ * caller holds shards.  With the locks in hand it waits for nobody.
+ */
+static void
+lock_pending_briefly(void)
+{
+	static const char *const names[] = {"state_pending", "state_pending_pkey", "state_pending_id_seq"};
+	Oid			nsp = get_namespace_oid(FL_STATE_SCHEMA, false);
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		Oid			relid = get_relname_relid(names[i], nsp);
+
+		if (OidIsValid(relid) && !ConditionalLockRelationOid(relid, RowExclusiveLock))
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("relation \"%s.%s\" is locked by another session", FL_STATE_SCHEMA, names[i]),
+					 errdetail("A value that has to wait for a lock on its row is kept there."),
+					 errhint("Retry the transaction.")));
+	}
+}
+
 /* The transaction's record commits; its value waits in a row of state_pending. */
 void
 fl_state_defer(const FlStateChange *c, bool awaited)
@@ -186,6 +212,7 @@ fl_state_defer(const FlStateChange *c, bool awaited)
 	};
 	bool		nulls[12] = {false};
 
+	lock_pending_briefly();
 	values[8] = varlena_datum(c->tenant, &nulls[8]);
 	values[9] = varlena_datum(c->device, &nulls[9]);
 	values[10] = varlena_datum(c->headers, &nulls[10]);

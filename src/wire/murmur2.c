@@ -59,6 +59,5 @@ fl_murmur2(const uint8_t *data, size_t len)
 int
 fl_partition(const uint8_t *key, size_t len, int shards)
 {
-	/* Kafka's toPositive masks the sign bit, it does not take the absolute. */
-	return (int) ((fl_murmur2(key, len) & UINT32_C(0x7fffffff)) % (uint32_t) shards);
+	return fl_partition_of_hash(fl_murmur2(key, len), shards);
 }
