@@ -19,7 +19,8 @@
  * keeps its later records.  Records that nobody waits for stay, too: they are not sent
  * again.
  *
- * Called by ingest.c while it releases batches.  No transaction; calls nobody back.
+ * Called by ingest.c while it releases batches.  No transaction.  `done` is called for
+ * connections that have ended, and so adds nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,9 +94,9 @@ build_rest(FlIngest *ing, FlIngestBatch *b, FlBatchBuilder *rest)
 		elog(ERROR, "a batch of our own cannot be read: %s", fl_result_name(it.result));
 }
 
-/* Waiters of records that stay, with their new numbers. */
+/* Waiters of records that stay, with their new numbers; the others are told what became of theirs. */
 static void
-keep_rest(FlIngestBatch *b)
+keep_rest(FlIngest *ing, const FlIngestShard *s, FlIngestBatch *b)
 {
 	int			keep = 0;
 	int			gone = 0;
@@ -107,6 +108,7 @@ keep_rest(FlIngestBatch *b)
 		if (w.ended)
 		{
 			gone++;
+			(void) ing->done(ing->arg, w.conn_id, w.cookie, FL_ERR_INTERNAL, s->key.stream, s->key.shard, -1);
 			continue;
 		}
 		w.index -= gone;
@@ -133,7 +135,7 @@ strip_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	}
 	ing->nrecords -= b->nended;
 	s->stream->nrecords -= b->nended;
-	keep_rest(b);
+	keep_rest(ing, s, b);
 	b->finished = false;
 	fl_buf_reset(&b->body);
 	if (b->nrecords == 0)
