@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 
 #include "fleetlog/base64.h"
+#include "fleetlog/compat.h"
 #include "fleetlog/headers.h"
 #include "fleetlog/json.h"
 #include "fleetlog/utf8.h"

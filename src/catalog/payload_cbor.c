@@ -33,6 +33,7 @@
 #include "utils/numeric.h"
 
 #include "fleetlog/base64.h"
+#include "fleetlog/compat.h"
 #include "fleetlog/utf8.h"
 #include "payload.h"
 

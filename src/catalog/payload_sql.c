@@ -22,6 +22,7 @@
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/json.h"
 #include "fleetlog/utf8.h"
 #include "payload.h"

@@ -23,6 +23,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/topic.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_topic_matches);

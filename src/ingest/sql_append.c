@@ -25,6 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/state.h"

@@ -25,6 +25,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/headers.h"
 #include "fleetlog/utf8.h"
 #include "log_private.h"

@@ -25,6 +25,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "state_internal.h"
 

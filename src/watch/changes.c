@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/compat.h"
 #include "fleetlog/rls.h"
 #include "watch_internal.h"
 

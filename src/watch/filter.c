@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "fleetlog/compat.h"
 #include "filter.h"
 
 static int

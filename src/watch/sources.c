@@ -35,6 +35,7 @@
 #include "utils/numeric.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/compat.h"
 #include "fleetlog/rls.h"
 #include "watch_internal.h"
 
