@@ -1,9 +1,9 @@
-# FleetlogTest::Watch: a state table with writers that number what they do to each key, a fleetlog-watch process, and a
+# FleetlogTest::Watch: state tables with writers that number what they do to each key, a fleetlog-watch process, and a
 # checker that folds what it printed.
 #
-# Operation n of a key sets it to payload n; where n is a multiple of 4 it clears it. So the event that must follow any
-# other one of that key is known, also behind a clear, which carries no number: a gap, a duplicate and a wrong order are
-# all seen at once, without asking the writers.
+# Operation n of a key publishes payload n; where n is a multiple of 4 it clears the key. So the event that must follow
+# any other one of that key is known, also behind a clear, which carries no number: a gap, a duplicate and a wrong order
+# are all seen at once, without asking the writers.
 package FleetlogTest::Watch;
 
 use strict;
@@ -14,26 +14,26 @@ use JSON::PP;
 
 our $CLEAR_EVERY = 4;
 
-# Makes the table, unless the test has one, the counters, and write_keys(n): one transaction over n keys.
+# The tables, as users make them: st keeps what is retained below r/, la the last value of everything below l/. And the
+# writers: write_keys(n) is one transaction over n keys, which does the same below both.
 sub setup
 {
-    my ($s, $table, $keys) = @_;
+    my ($s, $keys) = @_;
     $s->sql(<<SQL);
-CREATE TABLE IF NOT EXISTS $table (stream regclass, key text, shard int, log_offset bigint, ts timestamptz, tenant text, device text,
-    headers fleetlog.headers, payload bytea, PRIMARY KEY (stream, key));
+SELECT fleetlog.create_stream('t', shards => 3);
+SELECT fleetlog.create_state('st'), fleetlog.create_state('la');
+SELECT fleetlog.mount('r/', 't', state => 'st'), fleetlog.mount('l/', 't', state => 'la', keep => 'last', state_lag => '100 ms');
 CREATE TABLE key_count (id int PRIMARY KEY, n bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);
 INSERT INTO key_count SELECT i FROM generate_series(1, $keys) i;
-CREATE SEQUENCE offsets;
 CREATE FUNCTION write_keys(how_many int) RETURNS void LANGUAGE plpgsql AS \$\$
-DECLARE r record;
+DECLARE
+    r record;
+    topic text;
 BEGIN
     FOR r IN UPDATE key_count SET n = n + 1 WHERE id IN (SELECT id FROM key_count WHERE id IN (SELECT 1 + (random() * ($keys - 1))::int FROM generate_series(1, how_many)) ORDER BY id FOR UPDATE) RETURNING id, n LOOP
-        IF r.n % $CLEAR_EVERY = 0 THEN
-            DELETE FROM $table WHERE key = CASE WHEN r.id % 2 = 0 THEN 'even/' ELSE 'odd/' END || r.id;
-        ELSE
-            INSERT INTO $table VALUES ('pg_class', CASE WHEN r.id % 2 = 0 THEN 'even/' ELSE 'odd/' END || r.id, 0, nextval('offsets'), clock_timestamp(), NULL, NULL, NULL, r.n::text::bytea)
-                ON CONFLICT (stream, key) DO UPDATE SET log_offset = excluded.log_offset, ts = excluded.ts, payload = excluded.payload;
-        END IF;
+        topic := CASE WHEN r.id % 2 = 0 THEN 'even/' ELSE 'odd/' END || r.id;
+        PERFORM fleetlog.publish('r/' || topic, CASE WHEN r.n % $CLEAR_EVERY = 0 THEN '' ELSE r.n::text::bytea END, retain => true);
+        PERFORM fleetlog.publish('l/' || topic, CASE WHEN r.n % $CLEAR_EVERY = 0 THEN '' ELSE r.n::text::bytea END, retain => r.n % $CLEAR_EVERY = 0);
     END LOOP;
     IF random() < 0.05 THEN RAISE EXCEPTION 'rolled back on purpose' USING ERRCODE = 'P0002'; END IF;
 END \$\$;
@@ -99,10 +99,13 @@ sub errors
 
 package FleetlogTest::Watch::Fold;
 
+# every => 0: the table follows the log and leaves values out; numbers only rise. A key that ends in /end marks the end.
 sub new
 {
-    my ($class) = @_;
-    return bless { state => {}, next => {}, faults => [], position => undef, snapshots => 0, changes => 0, json => JSON::PP->new->utf8 }, $class;
+    my ($class, %opt) = @_;
+    return bless {
+        every => $opt{every} // 1, state => {}, next => {}, faults => [], position => undef, snapshots => 0, changes => 0, ended => 0,
+        json => JSON::PP->new->utf8->canonical }, $class;
 }
 
 sub fault
@@ -112,18 +115,80 @@ sub fault
     return;
 }
 
-# What may come next of a key: a number, or for a key that was never seen or is absent in a snapshot, any that follows a clear.
+# What may come next of a key: a number, or for a key that was absent in a snapshot, any that begins a new life.
 sub expect
 {
     my ($self, $key, $n) = @_;
     my $want = $self->{next}{$key};
     return if !defined $want;
-    if ($want eq 'any')
+    if (!$self->{every})
+    {
+        $self->fault("$key: $n after $want") if $want ne 'any' && $n < $want;
+    }
+    elsif ($want eq 'any')
     {
         $self->fault("$key: $n follows a clear") unless $n % $FleetlogTest::Watch::CLEAR_EVERY == 1;
-        return;
     }
-    $self->fault("$key: expected $want, got $n") unless $want == $n;
+    else
+    {
+        $self->fault("$key: expected $want, got $n") unless $want == $n;
+    }
+    return;
+}
+
+sub on_snapshot
+{
+    my ($self, $e) = @_;
+    if ($e->{event} eq 'begin-snapshot')
+    {
+        $self->{between} = {};
+        $self->{snapshots}++;
+    }
+    elsif ($e->{event} eq 'row')
+    {
+        $self->fault('row outside of a snapshot') unless $self->{between};
+        $self->fault("$e->{key}: two rows") if exists $self->{between}{ $e->{key} };
+        $self->{between}{ $e->{key} } = $e->{payload};
+    }
+    else
+    {
+        $self->{state} = delete $self->{between};
+        # Absent keys: their clear is not numbered here, so any set that begins a new life may follow.
+        $self->{next}{$_} = 'any' for keys %{ $self->{next} };
+        $self->{absent} = 'any';
+        $self->{next}{$_} = $self->{state}{$_} + 1 for grep { !/\/end$/ } keys %{ $self->{state} };
+    }
+    return;
+}
+
+sub on_set
+{
+    my ($self, $key, $n) = @_;
+    $self->{changes}++;
+    $self->{state}{$key} = $n;
+    return if $key =~ /\/end$/;
+    $self->{next}{$key} //= $self->{absent};
+    $self->expect($key, $n);
+    $self->fault("$key: $n must be a clear") if $n % $FleetlogTest::Watch::CLEAR_EVERY == 0;
+    $self->{next}{$key} = $n + 1;
+    return;
+}
+
+sub on_clear
+{
+    my ($self, $key) = @_;
+    my $n = $self->{next}{$key};
+    $self->{changes}++;
+    if ($self->{every})
+    {
+        $self->fault("$key: cleared while expecting " . ($n // 'nothing')) unless defined $n && $n ne 'any' && $n % $FleetlogTest::Watch::CLEAR_EVERY == 0;
+        $self->{next}{$key} = defined $n && $n ne 'any' ? $n + 1 : 'any';
+    }
+    else
+    {
+        $self->fault("$key: cleared and was not there") unless exists $self->{state}{$key};
+    }
+    delete $self->{state}{$key};
     return;
 }
 
@@ -134,44 +199,15 @@ sub line
     if (!$e) { $self->fault("no JSON: $line"); return; }
     my $key = $e->{key};
 
-    $self->{position} = $self->{json}->canonical->encode($e->{position}) if $e->{position} && $e->{event} ne 'row';
-    if ($e->{event} eq 'begin-snapshot')
-    {
-        $self->{between} = {};
-        $self->{snapshots}++;
-    }
-    elsif ($e->{event} eq 'row')
-    {
-        $self->fault("row outside of a snapshot") unless $self->{between};
-        $self->{between}{$key} = $e->{payload};
-    }
-    elsif ($e->{event} eq 'end-snapshot')
-    {
-        $self->{state} = delete $self->{between};
-        # Absent keys: their clear is not numbered here, so any set that begins a new life may follow.
-        $self->{next}{$_} = 'any' for keys %{ $self->{next} };
-        $self->{absent} = 'any';
-        $self->{next}{$_} = $self->{state}{$_} + 1 for keys %{ $self->{state} };
-    }
-    elsif ($e->{event} eq 'set')
-    {
-        $self->{next}{$key} //= $self->{absent};
-        $self->expect($key, $e->{payload});
-        $self->fault("$key: $e->{payload} must be a clear") if $e->{payload} % $FleetlogTest::Watch::CLEAR_EVERY == 0;
-        $self->{state}{$key} = $e->{payload};
-        $self->{next}{$key} = $e->{payload} + 1;
-        $self->{changes}++;
-    }
-    elsif ($e->{event} eq 'clear')
-    {
-        my $n = $self->{next}{$key};
-        $self->fault("$key: cleared while expecting " . ($n // 'nothing')) unless defined $n && $n ne 'any' && $n % $FleetlogTest::Watch::CLEAR_EVERY == 0;
-        delete $self->{state}{$key};
-        $self->{next}{$key} = defined $n && $n ne 'any' ? $n + 1 : 'any';
-        $self->{changes}++;
-    }
-    elsif ($e->{event} ne 'progress') { $self->fault("unknown event $e->{event}"); }
-    $self->fault("an event between the marks") if $self->{between} && $e->{event} !~ /snapshot|row/;
+    $self->{position} = $self->{json}->encode($e->{position}) if $e->{position} && $e->{event} ne 'row';
+    $self->{ended} = 1 if defined $key && $key =~ /\/end$/;
+    $self->fault("$e->{event} between the marks") if $self->{between} && $e->{event} !~ /snapshot|row/;
+    # By decoding and by watch() alike: where the record is, whatever it did.
+    $self->fault("$line has no place") if $e->{event} =~ /^(row|set|clear)$/ && !defined $e->{log_offset};
+    if ($e->{event} =~ /^(begin-snapshot|row|end-snapshot)$/) { $self->on_snapshot($e) }
+    elsif ($e->{event} eq 'set') { $self->on_set($key, $e->{payload}) }
+    elsif ($e->{event} eq 'clear') { $self->on_clear($key) }
+    elsif ($e->{event} ne 'progress') { $self->fault("unknown event $e->{event}") }
     return;
 }
 
