@@ -128,7 +128,7 @@ for my $how ('pg_cancel_backend', 'pg_terminate_backend')
 {
     my $p = position($s);
     publish('r/a', 2);
-    $s->kill9_and_start;
+    $s->kill9_and_start(no_wait => 1);
     publish('r/a', '');
     is(events($s, $p), 'set:r/a clear:r/a', 'a position from before the crash');
 }
