@@ -168,6 +168,25 @@ leave_out_superseded(const FlWatch *w, FlWatchChanges *out)
 	out->n = keep;
 }
 
+/*
+ * Where a shard has come to another epoch, which is rare: was the position in this log?
+ * It may have lain beyond the tail until now.
+ */
+static bool
+epochs_hold(const FlWatch *w, const Pass *p)
+{
+	for (int i = 0; i < p->n; i++)
+	{
+		const FlWatchRange *r = &p->ranges[i];
+		const FlWatchSource *s = &w->sources[r->source];
+
+		if (r->epoch != s->shards[r->shard].epoch &&
+			!fl_watch_position_holds(s->stream, r->shard, &s->shards[r->shard]))
+			return false;
+	}
+	return true;
+}
+
 static void
 move_positions(FlWatch *w, const Pass *p)
 {
@@ -192,6 +211,8 @@ fl_watch_follow(FlWatch *w, int max, FlWatchChanges *out)
 	if (p.behind == 0)
 		return true;
 	read_all(w, &p, max, out);
+	if (!epochs_hold(w, &p))
+		return false;
 	if (out->n > 1)
 		qsort(out->list, out->n, sizeof(FlWatchChange), position_cmp);
 	cut_at_horizon(w, &p, out);

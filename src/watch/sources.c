@@ -225,14 +225,13 @@ number_of(JsonbContainer *object, const char *name, int64 max)
 	return n;
 }
 
-/* False: what follows is gone. */
-static bool
-check_shard(Oid stream, int shard, const FlShardPosition *p)
+bool
+fl_watch_position_holds(Oid stream, int shard, const FlShardPosition *p)
 {
 	bool		known;
 	int64		end = fl_epoch_end(stream, shard, p->epoch, &known);
 
-	return known && p->at.offset <= end && p->at.offset >= fl_log_head(stream, shard);
+	return known && p->at.offset <= end;
 }
 
 static bool
@@ -254,7 +253,7 @@ parse_source(FlWatchSource *s, JsonbContainer *shards)
 			p->at.offset = number_of(object_of(v), "offset", PG_INT64_MAX);
 			p->epoch = (int32) number_of(object_of(v), "epoch", PG_INT32_MAX);
 		}
-		if (!check_shard(s->stream, i, p))
+		if (!fl_watch_position_holds(s->stream, i, p) || p->at.offset < fl_log_head(s->stream, i))
 			return false;
 	}
 	return true;

@@ -51,6 +51,9 @@ extern bool fl_watch_find_sources(FlWatch *w);
 /* Positions from jsonb; false: these are of another watch, or what follows is gone.  Raises 22023. */
 extern bool fl_watch_parse_positions(FlWatch *w, Jsonb *json);
 
+/* False: it lies beyond the end of its epoch, behind records that this log does not have. */
+extern bool fl_watch_position_holds(Oid stream, int shard, const FlShardPosition *p);
+
 /* The jsonb form; `at` has positions by source. */
 extern Datum fl_watch_positions_datum(const FlWatch *w, FlShardPosition *const *at);
 

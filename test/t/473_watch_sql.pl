@@ -133,16 +133,42 @@ for my $how ('pg_cancel_backend', 'pg_terminate_backend')
     is(events($s, $p), 'set:r/a clear:r/a', 'a position from before the crash');
 }
 
+my $standby = $s->new_standby('standby');
+$standby->node->start;
+
+# What the standbys have not confirmed is not told (L5).
+{
+    $s->sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    $node->reload;
+    $s->wait_for('SHOW synchronous_standby_names', 'standby', 'the reload');
+    my $q = $s->session;
+    $q->query('SET synchronous_commit = local');
+    $q->query("SELECT fleetlog.create_stream('q', durability => 'quorum'), fleetlog.create_state('q_state')");
+    $q->query("SELECT fleetlog.mount('q/', 'q', 'q_state')");
+    my $p = $q->query("SELECT position FROM fleetlog.watch('q_state') WHERE event = 'end-snapshot'");
+    $standby->node->stop;
+    $q->query("SELECT fleetlog.publish('q/a', 'x', retain => true)");
+    is($q->query('SELECT count(*) FROM q_state'), 1, 'the row is there');
+    is($q->query("SELECT count(*) FROM fleetlog.watch('q_state', '$p')"), 0, 'its change is not told');
+    my $h = $s->start_sql("SELECT event, key FROM fleetlog.watch('q_state') WHERE event = 'row'");
+    waiting(1);
+    $standby->node->start;
+    is(($s->finish_sql($h))[1], "row|q/a\n", 'the state waits until it is confirmed');
+    is($q->query("SELECT event FROM fleetlog.watch('q_state', '$p')"), 'set', 'then the change is told');
+    $q->quit;
+    $s->sql('ALTER SYSTEM RESET synchronous_standby_names');
+    $node->reload;
+    $s->wait_for('SHOW synchronous_standby_names', '', 'the reload');
+}
+
 # A standby tells the same; so does the one that is promoted.
 {
-    my $standby = $s->new_standby('standby');
-    $standby->node->start;
+    my $all = "SELECT string_agg(event || coalesce(key || '=' || fleetlog.text(payload), ''), ' ' ORDER BY key) FROM fleetlog.watch('st')";
     my $p = position($s);
     publish('r/d', 1);
     $s->catch_up($standby);
     is(events($standby, $p), 'set:r/d', 'the position of the primary is good on its standby');
-    is($standby->sql("SELECT string_agg(event || coalesce(key || '=' || fleetlog.text(payload), ''), ' ' ORDER BY key) FROM fleetlog.watch('st')"),
-        $s->sql("SELECT string_agg(event || coalesce(key || '=' || fleetlog.text(payload), ''), ' ' ORDER BY key) FROM fleetlog.watch('st')"), 'the state is the same');
+    is($standby->sql($all), $s->sql($all), 'the state is the same');
     $p = position($standby);
     my $h = $standby->start_sql("SELECT event, key FROM fleetlog.watch('st', '$p', wait => '1 h')");
     $standby->wait_for("SELECT count(*) FROM fleetlog.stat_waiter", 1, 'a session to wait on the standby');
@@ -151,34 +177,17 @@ for my $how ('pg_cancel_backend', 'pg_terminate_backend')
     $s->catch_up($standby);
     $p = position($s);
     $standby->node->promote;
+    # The old primary goes its own way: whoever followed it learns that the new one has another log.
+    $s->sql("SELECT fleetlog.publish('r/l' || i, '1', retain => true) FROM generate_series(1, 40) i");
+    my $left = position($s);
+    $h = $standby->start_sql("SELECT event FROM fleetlog.watch('st', '$left', wait => '1 h') WHERE event <> 'row'");
+    $standby->wait_for("SELECT count(*) FROM fleetlog.stat_waiter", 1, 'a session to wait on the promoted server');
     $standby->sql("SELECT fleetlog.publish('r/f', '1', retain => true)");
     is(events($standby, $p), 'set:r/f', 'and goes on after its promotion');
-    # The old primary goes its own way: whoever followed it learns that the new one has another log.
-    publish('r/lost', $_) for 1 .. 20;
-    like(events($standby, position($s)), qr/^begin-snapshot .*end-snapshot$/, 'a position of a log that was left: the state again');
+    like(events($standby, $left), qr/^begin-snapshot .*end-snapshot$/, 'a position of a log that was left: the state again');
+    $standby->sql("SELECT fleetlog.publish('r/l' || i, '2', retain => true) FROM generate_series(1, 40) i, generate_series(1, 5)");
+    is(($standby->finish_sql($h))[1], "begin-snapshot\nend-snapshot\n", 'also when it is seen in the middle of a wait');
     $standby->node->stop;
-}
-
-# What the standbys have not confirmed is not told (L5).
-{
-    $s->sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    $node->reload;
-    $s->wait_for('SHOW synchronous_standby_names', 'nobody', 'the reload');
-    my $q = $s->session;
-    $q->query('SET synchronous_commit = local');
-    $q->query("SELECT fleetlog.create_stream('q', durability => 'quorum'), fleetlog.create_state('q_state')");
-    $q->query("SELECT fleetlog.mount('q/', 'q', 'q_state')");
-    my $p = $q->query("SELECT position FROM fleetlog.watch('q_state') WHERE event = 'end-snapshot'");
-    $q->query("SELECT fleetlog.publish('q/a', 'x', retain => true)");
-    is($q->query('SELECT count(*) FROM q_state'), 1, 'the row is there');
-    is($q->query("SELECT count(*) FROM fleetlog.watch('q_state', '$p')"), 0, 'its change is not told');
-    my $h = $s->start_sql("SELECT event, key FROM fleetlog.watch('q_state') WHERE event = 'row'");
-    waiting(1);
-    $s->sql('ALTER SYSTEM RESET synchronous_standby_names');
-    $node->reload;
-    is(($s->finish_sql($h))[1], "row|q/a\n", 'the state waits until it is confirmed');
-    is($q->query("SELECT event FROM fleetlog.watch('q_state', '$p')"), 'set', 'then the change is told');
-    $q->quit;
 }
 
 # fleetlog-watch --no-slot: a role without REPLICATION, row-level security, a server that restarts, a history that has gone.
