@@ -387,11 +387,14 @@ static void
 note_leaf_switch(FlShard *shard)
 {
 	FlLeafInfo	leaf;
+	FlShardRow	row;
 
 	if (fl_leaf_lookup(shard->key.stream, &leaf))
 		return;					/* a leaf of its own has no row */
 	if (fl_stream_lookup(shard->key.stream) == NULL)
 		return;					/* a dump is being restored; its rows bring it */
+	if (!fl_shard_row_read(shard->key.stream, shard->key.shard, &row))
+		return;					/* so does this one, registered already */
 	fl_shard_row_raise(shard->key.stream, shard->key.shard, 0, shard->next_offset);
 }
 

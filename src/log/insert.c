@@ -168,6 +168,20 @@ check_meta(Relation rel, int32 shard)
 						RelationGetRelationName(rel), meta.shard, shard)));
 }
 
+/*
+ * Is the offset one that this shard has never reached?  A shard without a row is
+ * being restored: a parallel pg_restore may bring the row that registers the
+ * stream first, then segments, then the shards' tails.
+ */
+static bool
+beyond_tail(const FlShard *shard, int64 offset)
+{
+	FlShardRow	row;
+
+	return offset > shard->next_offset &&
+		fl_shard_row_read(shard->key.stream, shard->key.shard, &row) && offset > row.tail;
+}
+
 static void
 find_target(Relation rel, const FlRow *row, Target *t)
 {
@@ -227,7 +241,7 @@ find_target(Relation rel, const FlRow *row, Target *t)
 	fl_writer_prepare_import(&t->import, rel, &leaf);
 	if (t->import.next_offset >= 0 && row->log_offset != t->import.next_offset)
 		not_next(rel, row->log_offset, t->import.next_offset);
-	if (row->log_offset > t->shard->next_offset && info != NULL)
+	if (info != NULL && beyond_tail(t->shard, row->log_offset))
 		not_next(rel, row->log_offset, t->shard->next_offset);
 	if (t->import.next_offset < 0)
 	{
