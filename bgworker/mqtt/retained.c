@@ -22,6 +22,7 @@
 #include "fleetlog/state.h"
 #include "fleetlog/topic.h"
 #include "mqtt.h"
+#include "packet.h"
 
 typedef struct RetainedScan
 {
@@ -242,6 +243,18 @@ mount_of(const RetainedScan *scan, const FlStateRow *row)
 	return mount != NULL && mount->state == scan->state && mount->stream == scan->stream ? mount : NULL;
 }
 
+/* Only who may write to the table by hand can have put a key there that no client could have published to. */
+static bool
+is_topic(FlMqttDoor *door, FlMqttBytes key)
+{
+	if (fl_topic_name_valid(key.data, key.len) && fl_mqtt_is_printable(key))
+		return true;
+	if (fl_mqtt_log_allowed(door, FL_MQTT_LOG_REFUSED))
+		ereport(LOG, (errmsg("fleetlog: a row of a state table is not sent to subscribers, because its key is no topic"),
+					  errhint("fleetlog.verify finds rows that the log did not write.")));
+	return false;
+}
+
 /* False: the connection takes no more now. */
 static bool
 offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan *scan, const FlStateRow *row)
@@ -252,7 +265,7 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 	uint8 qos;
 
 	if (mount == NULL || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len) ||
-		comes_live(door, scan, row) || row->rec.payload_len < 0)
+		comes_live(door, scan, row) || row->rec.payload_len < 0 || !is_topic(door, topic))
 		return true;
 	fl_mqtt_record_message(door, &row->rec, topic, mount, message);
 	if (filter->no_local && fl_mqtt_is_own(conn, message))

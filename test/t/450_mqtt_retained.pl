@@ -1,6 +1,6 @@
 # R1, R2, M5: retained messages over MQTT: kept in the state table with their record, sent when a subscription is made,
 # cleared by an empty one.  A row that somebody has locked holds up the publisher to that topic and nobody else.
-# Cases O35 to O41, O60.
+# Cases O11, O35 to O41, O60.
 use strict;
 use warnings;
 use Test::More;
@@ -41,7 +41,7 @@ sub got
         my ($m) = $c->messages(1, 30);
         die 'the end did not come' unless $m;
         last if $m->{payload} eq $end;
-        push @got, $m->{topic} eq 'the/turns' ? () : "$m->{topic}=$m->{payload}/$m->{retain}";
+        push @got, $m->{topic} eq 'the/turns' || $m->{topic} =~ m{^the/end/} ? () : "$m->{topic}=$m->{payload}/$m->{retain}";
     }
     return join ' ', sort @got;
 }
@@ -54,10 +54,12 @@ is($props{37} // 1, 1, 'Retain Available 1 where a mount has a state table');
 
 # A retained message: the record, its value, the live copy without the flag, and the retained copy for whoever comes later.
 my $live = client();
-$live->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
+my $live4 = client(version => 4);
+$_->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]) for $live, $live4;
 is($p->publish_acked('a/b/c', 'one', retain => 1), 0, 'a retained publish is acknowledged');
 is(value('a/b/c'), 'one', 'its value is in the table when the PUBACK is there');
 is(got($live), 'a/b/c=one/0', 'O36: a live copy has retain 0');
+is(got($live4), 'a/b/c=one/0', 'O36: for 3.1.1 as well');
 for my $filter ('a/b/c', '#', '+/b/#', 'a/b/c/#', 'a/+/c', 'a/#')
 {
     my $c = client();
@@ -84,6 +86,8 @@ $h->subscribe([ [ 'a/b/+', 1 | 0x20 ] ]);
 is(got($h), '', 'retain handling 2 never');
 $h->subscribe([ [ 'a/b/c', 1 ] ]);
 is(got($h), 'a/b/c=one/1', 'retain handling 0 always');
+$h->subscribe([ [ 'a/b/c', 1 ] ]);
+is(got($h), 'a/b/c=one/1', 'and again');
 $h->subscribe([ [ 'a/b/c', 1 | 0x08 ] ], properties => [ [ 11, 77 ] ]);
 my ($m) = $h->messages(1);
 is("$m->{qos} " . join(',', map { $_->[1] } grep { $_->[0] == 11 } @{ $m->{properties} }), '1 77', 'with QoS and identifier of the subscription');
@@ -119,14 +123,21 @@ my ($left) = map { $_->[1] } grep { $_->[0] == 2 } @{ $m->{properties} };
 is($m->{topic}, 'exp/long', 'O60: what has expired is not sent');
 cmp_ok($left, '<', 120, 'and what is left is told');
 
-# Clearing at QoS 0 and 1; live subscribers get the empty message (O41).
+# Clearing at QoS 0, 1 and 2; live subscribers get the empty message (O41).
+$p->publish_acked('a/two', 'v5', retain => 1);
 $live = client();
 $live->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
 got($live);
 $p->publish('a/old', '', retain => 1);
 $p->publish_acked('a/b/c', '', retain => 1);
-is(got($live), 'a/b/c=/0 a/old=/0', 'O41: live subscribers get the empty messages');
+my $two = $p->publish('a/two', '', qos => 2, retain => 1);
+is($p->expect('PUBREC')->{pid}, $two, 'O41: PUBREC for the one at QoS 2');
+is(got($live), 'a/b/c=/0 a/old=/0 a/two=/0', 'O41: live subscribers get the empty messages');
 $s->wait_for("SELECT count(*) = 0 FROM now WHERE key LIKE 'a/%'");
+$s->node->restart;
+$s->wait_for_mqtt;
+undef $ender;
+$p = client();
 my $c = client();
 $c->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
 is(got($c), '', 'and nothing is retained');
@@ -137,10 +148,21 @@ $p->publish_acked('a/keep', 'passing');
 is(value('a/keep'), 'kept', 'a message without retain replaces nothing');
 
 # A retained will (O35).
-my $w = client(will => { topic => 'will/x', payload => 'dead', qos => 1, retain => 1 });
+my $w = client(will => { topic => 'will/x', payload => 'dead', qos => 2, retain => 1 });
 $w->reset;
 $s->wait_for("SELECT count(*) = 1 FROM now WHERE key = 'will/x'");
 is(value('will/x'), 'dead', 'O35: a retained will is retained');
+$c = client();
+$c->subscribe([ [ 'will/x', 1 ] ]);
+($m) = $c->messages(1);
+is("$m->{payload} $m->{retain} $m->{qos}", 'dead 1 1', 'O35: and sent with retain 1 at the lower QoS');
+
+# A key that is no topic, which only a superuser can have put there, is not sent (O11).
+$s->sql("INSERT INTO now SELECT stream, k, shard, log_offset, ts, tenant, device, headers, payload FROM now, unnest(ARRAY['odd/+', 'odd/#', 'odd/' || chr(1)]) k WHERE key = 'will/x'");
+$c = client();
+$c->subscribe([ [ '#', 1 ], [ 'the/end/#', 0 ] ]);
+unlike(got($c), qr/odd/, 'O11: what is no topic is not sent');
+$s->sql("DELETE FROM now WHERE key LIKE 'odd/%'");
 
 # Without a state table: refused as announced nowhere else.
 my $plain = client();

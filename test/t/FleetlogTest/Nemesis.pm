@@ -41,6 +41,11 @@ sub new
     $s->start_and_install;
     $s->fleet(shards => $self->{shards}, devices => 4);
     $s->sql('CREATE TABLE both_written (word text)');
+    $s->sql(<<'SQL') if $opt{state} // 1;
+SELECT fleetlog.create_state('now'), fleetlog.create_state('latest');
+SELECT fleetlog.alter_mount('acme/', state => 'now');
+SELECT fleetlog.mount('acme/d3/', 'telemetry', state => 'latest', keep => 'last', state_lag => '200 ms');
+SQL
     if ($opt{standby} // 1)
     {
         $self->{standby} = $s->new_standby('chaos_standby', conf => "fsync = off\nmax_standby_streaming_delay = 1s\n");
@@ -147,6 +152,27 @@ sub hold_shard
     my $said = $session->query("$end;\n\\if :ERROR\n\\else\n\\echo done\n\\endif");
     $self->{truth}{acked}{$word} = 1 if $said =~ /done/ && $session->error eq '' && $end eq 'COMMIT';
     return;
+}
+
+# Rows of state tables are locked for a moment: their values wait.
+sub hold_rows
+{
+    my ($self) = @_;
+    my $session = $self->session;
+
+    $session->query("BEGIN; SELECT count(*) FROM (SELECT 1 FROM now FOR UPDATE) l; SELECT count(*) FROM (SELECT 1 FROM latest FOR UPDATE) l");
+    $self->{truth}->pump(0.1 + $self->chance(5) / 10);
+    $session->query($self->chance(2) ? 'COMMIT' : 'ROLLBACK');
+    return;
+}
+
+# Half of the time the operator mends what is not broken.
+sub rebuild_state
+{
+    my ($self) = @_;
+    my $which = $self->pick('now', 'latest');
+    $self->{server}->node->psql('fleetlog', "SELECT fleetlog.rebuild_state('$which')");
+    return $which;
 }
 
 sub step_clock
@@ -257,7 +283,7 @@ sub stand_at_stop_point
 }
 
 # Twice as often those that concern most.
-my @DISTURB = qw(hold_snapshot hold_transaction hold_shard hold_shard step_clock step_clock more_shards vacuum checkpoint switch_wal
+my @DISTURB = qw(hold_snapshot hold_transaction hold_shard hold_shard hold_rows hold_rows rebuild_state step_clock step_clock more_shards vacuum checkpoint switch_wal
     reload change_path change_path end_worker end_worker end_writers trouble_standby fill_data stand_at_stop_point);
 
 # ---- blows ---------------------------------------------------------------------------------------------------
@@ -457,6 +483,7 @@ sub finish
     my ($self) = @_;
     my @faults;
 
+    push @faults, $self->{truth}->check_waiting;
     push @faults, $self->{truth}->check_standby($self->{standby}, pages => 1) if $self->{standby};
     $self->{standby}->node->stop if $self->{standby};
     $self->{server}->node->stop;

@@ -53,7 +53,9 @@ sub connect_all
 sub send_one
 {
     my ($self, $d, $message, $again) = @_;
-    my $pid = $d->{mqtt}->publish($message->{topic}, $message->{word} . $message->{pad}, qos => 1, dup => $again ? 1 : 0);
+    # A third of the topics is retained.
+    my $pid = $d->{mqtt}->publish($message->{topic}, $message->{word} . $message->{pad}, qos => 1, dup => $again ? 1 : 0,
+        retain => $message->{topic} =~ /t0$/ ? 1 : 0);
 
     $d->{open}{$pid} = $message;
     $self->{sent}{ $message->{word} }++;
@@ -235,6 +237,7 @@ sub start_sql
         $mixed .= "BEGIN;\nSELECT fleetlog.append('telemetry', 'gone', '$gone')\\g /dev/null\nROLLBACK;\n" unless $n % 3;
         $mixed .= "BEGIN;\nSAVEPOINT a;\nSELECT fleetlog.append('telemetry', 'gone', '$gone')\\g /dev/null\nROLLBACK TO a;\nSELECT fleetlog.append('telemetry', 'both', '$both')\\g /dev/null\nINSERT INTO both_written VALUES ('$both');\nCOMMIT;\n";
         $mixed .= "SELECT fleetlog.publish('acme/d1/sql', '$out')\\g /dev/null\n" . sprintf($SAID, "acked $out");
+        $mixed .= "SELECT fleetlog.publish('acme/d" . (1 + $n % 4) . "/t0', '', retain => true)\\g /dev/null\n" unless $n % 5;
         $mixed .= "SELECT pg_sleep(0.004)\\g /dev/null\n";
     }
     for my $n (1 .. 400)
@@ -305,7 +308,7 @@ sub check
     my ($self, $server) = @_;
     $server //= $self->{server};
     my @faults = splice @{ $self->{faults} // [] };
-    my (%count, %at, %next, %ts, %order, %device_of);
+    my (%count, %at, %next, %ts, %order, %seen);
     my (@holes, @back, @disorder, @foreign);
 
     for my $r ($self->rows($server))
@@ -321,8 +324,9 @@ sub check
         $at{"$shard/$offset"} = $word;
         next unless $word =~ m{^[^/]+/(d\d+)/(\d+)/(\d+)$};
         push @foreign, "$shard/$offset" if $device ne $1 || !$self->{sent}{$word};
-        next if ($self->{sent}{$word} // 0) != 1;
-        my $line = "$shard $1 $2 $key";
+        # What is sent again stands there twice, but its first time comes before everything that was sent behind it.
+        my $line = "$shard $1 $key";
+        next if $seen{"$line $word"}++ || $self->{refused}{$word};
         push @disorder, "$shard/$offset" if $3 < ($order{$line} // 0);
         $order{$line} = $3;
     }
@@ -375,6 +379,18 @@ sub verify
     return map { "verify: $_" } split /\n/, $server->sql("SELECT shard, check_name, detail FROM fleetlog.verify('telemetry') WHERE NOT ok");
 }
 
+# With nobody at work no value waits any more, and last values are in their table.
+sub check_waiting
+{
+    my ($self) = @_;
+    my $s = $self->{server};
+
+    return if $s->sql("SELECT count(*) FROM pg_class WHERE relname = 'state_pending'") eq '0';
+    $s->wait_for('SELECT count(*) = 0 FROM fleetlog.state_pending');
+    $s->wait_for('SELECT coalesce(sum(keys), 0) = 0 FROM fleetlog.stat_state_last');
+    return $self->verify($s);
+}
+
 # Rows and pages of a standby that has caught up, against the server's own.
 sub check_standby
 {
@@ -385,7 +401,30 @@ sub check_standby
     $self->{server}->catch_up($standby);
     my ($here, $there) = ($self->{server}->sql($sum), $standby->sql($sum));
     push @faults, "the standby's rows differ:\n$here\n-- standby\n$there" if $here ne $there;
+    push @faults, $self->different_states($standby);
     push @faults, $self->different_pages($standby) if $opt{pages};
+    return @faults;
+}
+
+# State tables by key; the worker may write on until both are asked for the same moment.
+sub different_states
+{
+    my ($self, $standby) = @_;
+    my $s = $self->{server};
+    my @tables = split /\n/, $s->sql("SELECT c.state FROM fleetlog.state_config c");
+    my @faults;
+
+    for my $table (@tables)
+    {
+        my $sum = "SELECT count(*), md5(string_agg(md5(t::text), '' ORDER BY key)) FROM $table t";
+        my ($here, $there, $tries) = ('', '-', 0);
+        while ($here ne $there && $tries++ < 20)
+        {
+            $s->catch_up($standby);
+            ($here, $there) = ($s->sql($sum), $standby->sql($sum));
+        }
+        push @faults, "state table $table differs on the standby: $here, there $there" if $here ne $there;
+    }
     return @faults;
 }
 
