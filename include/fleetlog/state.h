@@ -88,6 +88,14 @@ extern bool fl_state_is_flushed_to(Oid state, Oid stream, int32 shard, int64 log
 /* Somebody waits for that: the lag is not stretched meanwhile. */
 extern void fl_state_await_flush(void);
 
+/*
+ * A mount with last values in this table changes.  folded: they follow with a lag; those
+ * that are not in the table yet are noted for the current transaction.  Else they are
+ * written with their records.  The table is up to the tail at commit in both cases, and
+ * state_flushed says so.  Takes all shards of the stream.
+ */
+extern void fl_state_catch_up(Oid state, Oid stream, bool folded);
+
 /* ---- DDL ---------------------------------------------------------------------------- */
 
 /* A table that is a state table goes: mounts and bookkeeping with it. */

@@ -28,6 +28,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/log.h"
 #include "fleetlog/murmur2.h"
+#include "fleetlog/state.h"
 #include "fleetlog/topic.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_prefix_problem);
@@ -224,13 +225,38 @@ static void
 lock_shards(Oid stream)
 {
 	const FlStreamInfo *info = fl_stream_lookup(stream);
-	int32		shards = info->shards;
-	bool		quorum = info->durability == FL_DURABILITY_QUORUM;
+	int32		shards;
+	bool		quorum;
 
-	if (is_made_here(stream))
+	if (info == NULL || is_made_here(stream))
 		return;
+	shards = info->shards;
+	quorum = info->durability == FL_DURABILITY_QUORUM;
 	for (int32 i = 0; i < shards; i++)
 		fl_shard_lock(fl_shard_open(stream, i, quorum), FL_LOCK_TIMEOUT);
+}
+
+static bool
+has_last_values(const FlMount *m)
+{
+	return OidIsValid(m->state) && m->keep == FL_KEEP_LAST;
+}
+
+/*
+ * `m` becomes `next`.  Last values that are not in their table yet must get there by the
+ * old rules; where the table goes on as it is, only the way changes by which they come.
+ * The shards of m's stream are held.
+ */
+static void
+hand_over_values(const FlMount *m, const FlMount *next)
+{
+	bool		goes_on = has_last_values(next) && next->state == m->state && next->stream == m->stream;
+	bool		was_folded = m->state_lag_us > 0;
+
+	if (!has_last_values(m) || (goes_on && was_folded == (next->state_lag_us > 0)))
+		return;
+	if (was_folded || goes_on)
+		fl_state_catch_up(m->state, m->stream, was_folded);
 }
 
 /* The mount with exactly this prefix; NULL: none. */
@@ -352,11 +378,54 @@ check_altered_state(const FlMount *m, FunctionCallInfo fcinfo, const char *shard
 		check_state_shard_key(shard_key);
 }
 
-/* Is stream, state, keep or state_lag given?  (Where it comes to nothing, the locks do no harm.) */
-static bool
-changes_values(FunctionCallInfo fcinfo)
+static int64
+lag_of(const Interval *iv)
 {
-	return !PG_ARGISNULL(1) || !PG_ARGISNULL(7) || !PG_ARGISNULL(8) || !PG_ARGISNULL(9);
+	return iv->time + iv->day * USECS_PER_DAY;
+}
+
+/* stream, state, keep and state_lag as they will be. */
+static FlMount
+altered(const FlMount *m, FunctionCallInfo fcinfo, const char *keep)
+{
+	FlMount		next = *m;
+
+	if (!PG_ARGISNULL(1))
+		next.stream = PG_GETARG_OID(1);
+	if (!PG_ARGISNULL(7))
+		next.state = PG_GETARG_OID(7);
+	if (keep != NULL && keep[0] == '\0')
+		next.state = InvalidOid;
+	else if (keep != NULL)
+		next.keep = strcmp(keep, "last") == 0 ? FL_KEEP_LAST : FL_KEEP_RETAINED;
+	if (!PG_ARGISNULL(9))
+		next.state_lag_us = lag_of(PG_GETARG_INTERVAL_P(9));
+	return next;
+}
+
+static void
+change_values(const char *prefix, FunctionCallInfo fcinfo, const char *keep)
+{
+	Oid			from = own_mount(prefix)->stream;
+	Oid			to = PG_ARGISNULL(1) ? from : PG_GETARG_OID(1);
+	const FlMount *m;
+	FlMount		next;
+
+	if (PG_ARGISNULL(1) && PG_ARGISNULL(7) && keep == NULL && PG_ARGISNULL(9))
+		return;
+	/* In the order of all locks. */
+	lock_shards(Min(from, to));
+	if (from != to)
+		lock_shards(Max(from, to));
+	/* As it is now that nobody else changes it. */
+	m = own_mount(prefix);
+	if (m->stream != from)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("mount \"%s\" was changed at the same time", prefix),
+				 errhint("Retry.")));
+	next = altered(m, fcinfo, keep);
+	hand_over_values(m, &next);
 }
 
 /*
@@ -384,8 +453,7 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 	check_template("shard_key", shard_key);
 	check_class_and_dedupe(class_name, dedupe);
 	check_max_payload(!PG_ARGISNULL(6), PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6), true);
-	if (changes_values(fcinfo))
-		lock_shards(PG_ARGISNULL(1) ? own_mount(prefix)->stream : PG_GETARG_OID(1));
+	change_values(prefix, fcinfo, keep);
 	for (int i = 0; i < 10; i++)
 	{
 		nulls[i] = PG_ARGISNULL(i);
@@ -408,8 +476,14 @@ fl_sql_unmount(PG_FUNCTION_ARGS)
 {
 	Oid			types[1] = {TEXTOID};
 	Datum		values[1] = {PG_GETARG_DATUM(0)};
+	const FlMount *m = own_mount(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	FlMount		next = {0};
 
-	(void) own_mount(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	if (has_last_values(m) && m->state_lag_us > 0 && fl_stream_lookup(m->stream) != NULL)
+	{
+		lock_shards(m->stream);
+		hand_over_values(own_mount(m->prefix), &next);
+	}
 	fl_config_execute("DELETE FROM fleetlog.mount_config WHERE prefix = $1", 1, types, values, NULL);
 	PG_RETURN_VOID();
 }

@@ -101,8 +101,16 @@ compact(void)
 	compact_at = Max(FIRST_COMPACT, 2 * nchanges);
 }
 
-static void
-note(FlStateChange *c)
+MemoryContext
+fl_state_note_context(void)
+{
+	if (context == NULL)
+		context = AllocSetContextCreate(TopTransactionContext, "fleetlog state", ALLOCSET_DEFAULT_SIZES);
+	return context;
+}
+
+void
+fl_state_note(FlStateChange *c)
 {
 	c->subid = GetCurrentSubTransactionId();
 	if (nchanges >= compact_at)
@@ -142,16 +150,14 @@ fl_state_collect(FlShard *shard, const FlAppend *batch, int64 base)
 	MemoryContext old;
 	int64		offset = base;
 
-	if (context == NULL)
-		context = AllocSetContextCreate(TopTransactionContext, "fleetlog state", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(context);
+	old = MemoryContextSwitchTo(fl_state_note_context());
 	fl_batch_decoder_open(decoder, &stored);
 	while (fl_batch_decoder_next(decoder, &rec))
 	{
 		/* Where a segment ended within the batch its own base offset is not set. */
 		rec.log_offset = offset++;
 		if (fl_state_change_of(shard->key.stream, shard->key.shard, &rec, FL_STATE_IN_TRANSACTION, &c))
-			note(&c);
+			fl_state_note(&c);
 	}
 	MemoryContextSwitchTo(old);
 }

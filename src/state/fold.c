@@ -378,7 +378,8 @@ note_offsets(const Fold *f)
 	values[3] = PointerGetDatum(construct_array(offsets, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	fl_config_execute("INSERT INTO fleetlog.state_flushed (state, stream, shard, log_offset)"
 					  " SELECT $1, $2, s, o FROM unnest($3, $4) u(s, o)"
-					  " ON CONFLICT (state, stream, shard) DO UPDATE SET log_offset = excluded.log_offset",
+					  " ON CONFLICT (state, stream, shard) DO UPDATE"
+					  " SET log_offset = greatest(state_flushed.log_offset, excluded.log_offset)",
 					  4, types, values, NULL);
 }
 

@@ -48,6 +48,12 @@ extern int32 fl_state_home_of(Oid stream, const uint8 *topic, int32 len);
 /* The change that the record at this position makes; false: none, or the record is gone. */
 extern bool fl_state_change_at(Oid stream, int32 shard, int64 log_offset, FlStateScope scope, FlStateChange *out);
 
+/* ---- collect.c ------------------------------------------------------------------ */
+
+/* Note a change for the current transaction; what it points to lives in this context. */
+extern void fl_state_note(FlStateChange *c);
+extern MemoryContext fl_state_note_context(void);
+
 /* ---- table.c: rows by key, without waiting ------------------------------------- */
 
 /* A table with a unique index over its first columns, open for writing. */

@@ -57,6 +57,29 @@ is($s->sql("SELECT count(*) FROM telemetry t, fleetlog._route(t.key) r WHERE key
     'its record, too');
 is(faults(), '', 'state agrees');
 
+# Last values that are not in their table yet, when they are to be written with their records from now on, when they are
+# to follow with a lag again, and when the mount ends: the table has them all, at once.
+$s->sql("SELECT fleetlog.create_state('last'); SELECT fleetlog.mount('acme/d1/l/', 'telemetry', state => 'last', keep => 'last', state_lag => '1 hour')");
+sub last_rows { return $s->sql("SELECT string_agg(convert_from(payload, 'UTF8'), ' ' ORDER BY key) FROM last"); }
+$device->publish_acked("acme/d1/l/$_", "one$_") for 1 .. 3;
+$s->wait_for("SELECT keys = 3 FROM fleetlog.stat_state_last");
+is(last_rows(), '', 'last values follow with a lag of an hour');
+$s->sql("SELECT fleetlog.alter_mount('acme/d1/l/', state_lag => '0')");
+is(last_rows(), 'one1 one2 one3', 'without a lag all are there');
+$device->publish_acked('acme/d1/l/2', 'two2');
+is(last_rows(), 'one1 two2 one3', 'and the next one comes with its record');
+is(faults(), '', 'verify agrees');
+$s->sql("SELECT fleetlog.alter_mount('acme/d1/l/', state_lag => '1 hour')");
+is(faults(), '', 'and does when they follow again');
+$device->publish_acked('acme/d1/l/3', 'three3');
+$device->publish_acked('acme/d1/l/4', 'three4');
+$s->sql("SELECT fleetlog.alter_mount('acme/d1/l/', keep => 'retained')");
+is(last_rows(), 'one1 two2 three3 three4', 'a mount that keeps something else from now on leaves nothing behind');
+$s->sql("SELECT fleetlog.alter_mount('acme/d1/l/', keep => 'last', state_lag => '1 hour')");
+$device->publish_acked('acme/d1/l/1', 'four1');
+$s->sql("SELECT fleetlog.unmount('acme/d1/l/')");
+is(last_rows(), 'four1 two2 three3 three4', 'nor does one that ends');
+
 # ---- Values that wait ----------------------------------------------------------------------
 
 $s->sql(<<'SQL');
