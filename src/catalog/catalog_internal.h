@@ -13,6 +13,7 @@
 #define FL_CATALOG_INTERNAL_H
 
 #include "access/htup.h"
+#include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
 
@@ -131,6 +132,17 @@ extern int64 fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *
 /* Run DDL as the current user with search_path = pg_catalog. */
 extern void fl_config_ddl(const char *sql);
 
+/* ---- follow.c -------------------------------------------------------------- */
+
+/* After ALTER TABLE: what was changed of a stream is changed of its shards and segments. */
+extern void fl_follow_alter_table(AlterTableStmt *stmt);
+
+/* Is row security enabled on this table itself? */
+extern bool fl_has_row_security(Oid relid);
+
+/* ALTER TABLE ... ENABLE or DISABLE ROW LEVEL SECURITY, as the current user. */
+extern void fl_set_row_security(Oid relid, bool enable);
+
 /* ---- cache.c --------------------------------------------------------------- */
 
 /* A tenant with its rules: [FL_ACTION_PUBLISH] and [FL_ACTION_SUBSCRIBE]. */
@@ -198,6 +210,7 @@ typedef struct FlShardTable
 	char	   *name;
 	char	   *qualified;
 	bool		has_grants;
+	bool		row_security;
 } FlShardTable;
 
 extern void fl_shard_table_read(Oid relid, FlShardTable *t);

@@ -32,7 +32,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
-#include "commands/tablecmds.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
@@ -325,52 +324,6 @@ check_alter_table(AlterTableStmt *stmt)
 	}
 }
 
-/*
- * A new owner of the stream is the new owner of its shards and segments: they
- * are one thing to users, and new segments belong to the owner of the shard.
- */
-static void
-follow_owner(AlterTableStmt *stmt)
-{
-	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	const FlStreamInfo *s = OidIsValid(relid) ? fl_stream_lookup(relid) : NULL;
-	Oid			owner;
-	int32		shards;
-
-	if (s == NULL)
-		return;
-	CommandCounterIncrement();
-	s = fl_stream_lookup(relid);
-	owner = s->owner;
-	shards = s->shards;
-	for (int32 i = 0; i < shards; i++)
-	{
-		Oid			table = fl_shard_table(relid, i);
-		int			n;
-		const FlSegment *segs = fl_segment_list(relid, i, &n);
-		Oid		   *leaves = palloc(sizeof(Oid) * (n + 1));
-
-		for (int j = 0; j < n; j++)
-			leaves[j] = segs[j].leaf;
-		if (OidIsValid(table))
-			leaves[n++] = table;
-		for (int j = 0; j < n; j++)
-			ATExecChangeOwner(leaves[j], owner, false, AccessExclusiveLock);
-		pfree(leaves);
-	}
-}
-
-static bool
-changes_owner(AlterTableStmt *stmt)
-{
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_ChangeOwner)
-			return stmt->objtype == OBJECT_TABLE;
-	return false;
-}
-
 /* ---- Other utility commands ------------------------------------------------------------------------ */
 
 static Oid
@@ -513,9 +466,8 @@ refuse_process_utility(PlannedStmt *pstmt, const char *query, bool read_only, Pr
 		prev_process_utility(pstmt, query, read_only, context, params, env, dest, qc);
 	else
 		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest, qc);
-	if (look && IsA(stmt, AlterTableStmt) && changes_owner((AlterTableStmt *) stmt) &&
-		OidIsValid(fl_access_method_oid()))
-		follow_owner((AlterTableStmt *) stmt);
+	if (look && IsA(stmt, AlterTableStmt) && OidIsValid(fl_access_method_oid()))
+		fl_follow_alter_table((AlterTableStmt *) stmt);
 }
 
 /* ---- Object access ------------------------------------------------------------------------------------ */

@@ -62,6 +62,7 @@ fl_shard_table_read(Oid relid, FlShardTable *t)
 	t->tablespace = form->reltablespace;
 	t->name = pstrdup(NameStr(form->relname));
 	t->qualified = quote_qualified_identifier(get_namespace_name(t->schema), t->name);
+	t->row_security = form->relrowsecurity;
 	(void) SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &isnull);
 	t->has_grants = !isnull;
 	ReleaseSysCache(tuple);
@@ -143,6 +144,7 @@ static Oid
 create_and_attach(const FlShardTable *t, int64 lower, int64 upper, bool as_superuser)
 {
 	char	   *name = choose_leaf_name(t, lower);
+	Oid			relid;
 	const char *leaf = quote_qualified_identifier(get_namespace_name(t->schema), name);
 	StringInfoData sql;
 
@@ -163,7 +165,10 @@ create_and_attach(const FlShardTable *t, int64 lower, int64 upper, bool as_super
 	fl_config_ddl(sql.data);
 	if (t->has_grants)
 		copy_grants(t, leaf);
-	return get_relname_relid(name, t->schema);
+	relid = get_relname_relid(name, t->schema);
+	if (t->row_security)
+		fl_set_row_security(relid, true);
+	return relid;
 }
 
 static Oid

@@ -65,6 +65,13 @@ REVOKE ALL ON tk FROM tk_one, tk_two;
 SET ROLE tk_one;
 SELECT count(*) FROM fleetlog.take('one', 'tk', 3);
 RESET ROLE;
+-- What a consumer would take next has been trimmed: the oldest offset is told, and it stays where it is until it is set.
+SELECT count(*) FROM fleetlog.take('late', 'tk', 0);
+SELECT fleetlog.trim_head('tk', 1, 2, NULL);
+SELECT count(*) FROM fleetlog.take('late', 'tk');
+SELECT shard, log_offset FROM positions WHERE consumer = 'late';
+SELECT fleetlog.seek_consumer('late', 'tk');
+SELECT shard, min(log_offset), count(*) FROM fleetlog.take('late', 'tk') GROUP BY shard ORDER BY shard;
 -- Positions go with their stream.
 DROP VIEW positions;
 DROP TABLE done;

@@ -45,8 +45,18 @@ $s->sql("SELECT fleetlog.trim_head('part', 0, 1250, NULL)");
 $s->catch_up($standby);
 is($standby->sql("SELECT fleetlog.head('part', 0), min(log_offset), count(*) FROM part"), '1250|1250|250', 'a standby begins at the head, too');
 like($standby->sql_error("SELECT * FROM fleetlog.read('part', 0, 1249)"), qr/LF101.*1250/s, 'and says what is too old');
+is($standby->sql("SELECT count(*), min(next->'0'->>'offset'), min(next->'0'->>'epoch') IS NOT NULL FROM fleetlog.poll('part', '{\"0\": {\"offset\": 1490}}')"), '10|1500|t', 'it can be polled');
+like($standby->sql_error("SELECT * FROM fleetlog.take('loader', 'part')"), qr/25006|read-only/, 'but nothing can be taken, for that writes');
 $standby->node->stop;
 $gone =~ s/1200/1250/;
+
+# A consumer that has read a part, and policies, which hold for segments as well.
+my $consumer = "SELECT consumer, shard, log_offset, epoch IS NOT NULL FROM fleetlog.consumer_position";
+my $open = "SELECT count(*) FROM pg_class WHERE relname ~ '^part' AND relkind IN ('r', 'p') AND NOT relrowsecurity";
+$s->sql("SELECT fleetlog.seek_consumer('loader', 'part', '{\"0\": 1300}'); SELECT count(*) FROM fleetlog.take('loader', 'part', 10)");
+$s->sql("ALTER TABLE part ENABLE ROW LEVEL SECURITY; CREATE POLICY everybody ON part FOR SELECT USING (true)");
+is($s->sql($consumer), 'loader|0|1310|t', 'a consumer stands in the middle');
+is($s->sql($open), '0', 'row security is enabled on every segment');
 
 # Puts the rows that register a stream first and those with its shards' tails last, as workers of a parallel pg_restore may.
 my $worst_order = sub {
@@ -79,6 +89,9 @@ my $restored = sub {
     is($t->sql('SELECT count(*), min(log_offset) FROM part'), '250|1250', "$name: what is left is there");
     like($t->sql_error("SELECT fleetlog.trim_head('part', 0, 1500, NULL)"), qr/LF108.*held by hold 1.*evidence/s, "$name: the hold holds");
     is($t->sql("SELECT fleetlog.hold('part', '{\"0\": [[1400, null]]}', 'more')"), '2', "$name: and the next one has another id");
+    is($t->sql($consumer), 'loader|0|1310|t', "$name: the consumer stands where it stood");
+    is($t->sql("SELECT min(log_offset), count(*) FROM fleetlog.take('loader', 'part', 5)"), '1310|5', "$name: and goes on");
+    is($t->sql($open), '0', "$name: row security is enabled on every segment");
     is($t->sql("SELECT string_agg((fleetlog.append(st::regclass, 'k', 'x')).log_offset::text, ',') FROM unnest(ARRAY['expired', 'trimmed', 'part']) st"), '1500,1500,1500', "$name: offsets go on");
     is($t->sql("SELECT min(log_offset), count(*) FROM expired"), '1500|1', "$name: and are read back");
     is($t->crashes, '', "$name: no crash");
