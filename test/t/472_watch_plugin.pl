@@ -70,6 +70,32 @@ for my $wrong (["'state', 'nowhere'", qr/does not exist/], ["'state', 'key_count
 }
 $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
 
+# A table that the log writes: a clear stands where its record does; a row that somebody deletes by hand stands nowhere.
+{
+    my $long = 'real/' . join '', map { sprintf '%08x', rand(2**32) } 1 .. 255;
+    $s->sql("SELECT fleetlog.create_state('real'), fleetlog.mount('real/', 'telemetry', state => 'real')");
+    $s->sql("SELECT pg_create_logical_replication_slot('real', 'fleetlog')");
+    $s->sql("SELECT fleetlog.publish(k, '1', retain => true) FROM unnest(ARRAY['real/a', 'real/b', 'real/c', '$long']) k");
+    $s->sql("SELECT fleetlog.publish(k, v, retain => true) FROM (VALUES ('real/a', ''::bytea), ('real/b', '2'), ('real/c', ''), ('real/absent', ''), ('$long', '')) x (k, v)");
+    $s->sql("SELECT fleetlog.publish('real/a', v, retain => true) FROM unnest(ARRAY['3', '']::bytea[]) v");
+    $s->sql("SELECT fleetlog.publish('real/a', '4', retain => true)");
+    $s->sql("SELECT fleetlog.publish('real/a', '', retain => true)");
+    $s->sql("DELETE FROM real WHERE key = 'real/b'");
+    my @events = map { decode_json($_) } split /\n/, $s->sql("SELECT data FROM pg_logical_slot_peek_changes('real', NULL, NULL, 'state', 'real')");
+    my %seen;
+    push @{ $seen{ $_->{key} } }, $_ for @events;
+    is(join(' ', map { my $k = $_; "$k:" . join ',', map { $_->{event} . ($_->{payload} // '') } @{ $seen{$k} } } sort grep { $_ ne $long } keys %seen),
+        'real/a:set1,clear,set4,clear real/b:set1,set2,clear real/c:set1,clear', 'what the table was told, a key once in a transaction');
+    is(join(' ', map { $_->{event} } @{ $seen{$long} }), 'set clear', 'also of a key of two kilobytes');
+    my $by_hand = pop @{ $seen{'real/b'} };
+    ok(!exists $by_hand->{log_offset}, 'a row that was deleted by hand has no place');
+    my @wrong = grep { $s->sql("SELECT key || ' ' || (ts = '$_->{ts}'::timestamptz) FROM telemetry WHERE shard = $_->{shard} AND log_offset = $_->{log_offset}") ne "$_->{key} true" }
+        map { @$_ } values %seen;
+    is(scalar @wrong, 0, 'all others stand where their records do');
+    is(join(' ', map { decode_json($_)->{event} } split /\n/, $s->sql("SELECT data FROM pg_logical_slot_peek_changes('real', NULL, NULL, 'state', 'real', 'keys', 'real/c')")), 'set clear', 'clears of some keys only');
+    $s->sql("SELECT pg_drop_replication_slot('real')");
+}
+
 # pg_recvlogical, with a prefix.
 {
     my $file = PostgreSQL::Test::Utils::tempdir() . '/recv';
@@ -115,6 +141,93 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
     FleetlogTest::wait_until(sub { scalar $w->lines > 0 }, 'the change');
     is(join(' ', map { decode_json($_)->{event} } $w->lines), 'set', 'resumed: the change and no snapshot');
     $w->stop;
+}
+
+# A slot that was left behind by more than max_slot_wal_keep_size: the state again between its marks, then the changes.
+sub write_wal
+{
+    $s->sql("INSERT INTO busy SELECT repeat(md5(i::text), 200) FROM generate_series(1, 1300) i; SELECT pg_switch_wal()") for 1 .. 6;
+    $s->sql('CHECKPOINT');
+    return;
+}
+{
+    $s->sql("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'; ALTER SYSTEM SET wal_sender_timeout = '1 h'");
+    $node->reload;
+    $s->wait_for('SHOW max_slot_wal_keep_size', '16MB', 'the reload');
+    my $file = PostgreSQL::Test::Utils::tempdir() . '/lost';
+    my $snapshots = sub { scalar grep { /begin-snapshot/ } $_[0]->lines };
+    $s->sql("SELECT fleetlog.publish(k, '1', retain => true) FROM unnest(ARRAY['real/d', 'real/e']) k");
+    # While it is attached: it is stopped, and the server ends its connection.
+    my $w = FleetlogTest::Watch->start($s, 'real', $file, '-S', 'lost');
+    FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
+    $w->{run}->signal('STOP');
+    $s->sql("SELECT fleetlog.publish('real/d', '', retain => true)");
+    write_wal();
+    $s->wait_for("SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost'", 'lost', 'the slot to be lost');
+    like($s->sql("SELECT state FROM fleetlog.stat_watch WHERE slot_name = 'lost'"), qr/^lost/, 'the view shows it');
+    $w->{run}->signal('CONT');
+    FleetlogTest::wait_until(sub { $snapshots->($w) == 2 && ($w->lines)[-1] =~ /end-snapshot/ }, 'the state again');
+    like($w->errors, qr/max_slot_wal_keep_size/, 'and says why');
+    my @events = map { decode_json($_) } $w->lines;
+    my ($second) = grep { $events[$_]{event} eq 'begin-snapshot' && $_ > 0 } 0 .. $#events;
+    is(join(' ', map { $_->{key} } grep { $_->{event} eq 'row' } @events[ $second .. $#events ]), 'real/e', 'the key that was cleared meanwhile is gone');
+    $s->sql("SELECT fleetlog.publish('real/f', '1', retain => true)");
+    FleetlogTest::wait_until(sub { grep { m{"set".*real/f} } $w->lines }, 'the change behind it');
+    # While it is away.
+    my ($position) = map { encode_json(decode_json($_)->{position}) } ($w->lines)[-1];
+    $w->stop;
+    write_wal();
+    $s->wait_for("SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost'", 'lost', 'the slot to be lost');
+    $w = FleetlogTest::Watch->start($s, 'real', "$file.2", '-S', 'lost', '-s', $position, '--snapshot-only');
+    $w->{run}->finish;
+    is(join(' ', map { $_->{event} } map { decode_json($_) } $w->lines), 'begin-snapshot row row end-snapshot', 'away when its slot was lost: the state again');
+    like($w->errors, qr/left behind by more than max_slot_wal_keep_size/, 'and says why');
+    $s->sql("ALTER SYSTEM RESET ALL; SELECT pg_drop_replication_slot('lost')");
+    $node->reload;
+    $s->wait_for('SHOW wal_sender_timeout', '10s', 'the reload');
+}
+
+# What will be refused again ends the program, with a remedy; nobody else's slot is touched.
+{
+    my $base = $node->connstr('fleetlog');
+    my $refused = sub {
+        my ($message, $what, @command) = @_;
+        my ($out, $err) = ('', '');
+        ok(!IPC::Run::run([ 'fleetlog-watch', '-d', @command, 'st' ], '>', \$out, '2>', \$err, IPC::Run::timeout(60)), "ends: $what");
+        like($err, $message, "and says what helps: $what");
+        return;
+    };
+    $s->sql("CREATE ROLE reader LOGIN; CREATE ROLE replica LOGIN REPLICATION; SELECT pg_create_logical_replication_slot('foreign', 'test_decoding'), pg_create_physical_replication_slot('physical')");
+    $refused->(qr/REPLICATION.*--no-slot/s, 'no right to replicate', "$base user=reader");
+    $refused->(qr/permission denied.*SELECT/s, 'no right to read', "$base user=replica", '-S', 'other');
+    for my $slot ('foreign', 'physical')
+    {
+        $refused->(qr/not one of fleetlog.*-S/, "another one's slot ($slot)", $base, '-S', $slot);
+        $refused->(qr/not one of fleetlog.*-S/, "another one's slot ($slot), with a position", $base, '-S', $slot, '-s', '{"lsn": "0/1"}');
+    }
+    is($s->sql("SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ('foreign', 'physical')"), 2, 'they are still there');
+    $s->sql("SELECT pg_create_physical_replication_slot('full' || i) FROM generate_series(1, current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots)::int) i");
+    $refused->(qr/max_replication_slots/, 'no slot is free', $base, '-S', 'other');
+    $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name <> 'idle'");
+    SKIP:
+    {
+        skip 'this server allows every output plugin', 6 unless $s->sql("SELECT count(*) FROM pg_settings WHERE name = 'output_plugin_libraries'");
+        my $w = FleetlogTest::Watch->start($s, 'st', PostgreSQL::Test::Utils::tempdir() . '/allowed', '-S', 'allowed');
+        FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
+        my ($position) = map { encode_json(decode_json($_)->{position}) } ($w->lines)[-1];
+        $w->stop;
+        $s->sql("ALTER SYSTEM SET output_plugin_libraries = 'pgoutput'");
+        $node->reload;
+        $s->wait_for('SHOW output_plugin_libraries', 'pgoutput', 'the reload');
+        $refused->(qr/Add fleetlog to .*output_plugin_libraries.*--no-slot/s, 'the plugin is not allowed', $base, '-S', 'other');
+        $refused->(qr/Add fleetlog to .*output_plugin_libraries.*--no-slot/s, 'the plugin is no longer allowed', $base, '-S', 'allowed', '-s', $position);
+        is($s->sql("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'other'"), 0, 'no slot is left behind');
+        my ($out, $err) = ('', '');
+        ok(IPC::Run::run([ 'fleetlog-watch', '-d', $base, '--no-slot', '--snapshot-only', 'real' ], '>', \$out, '2>', \$err, IPC::Run::timeout(60)), 'without a slot it is not asked for');
+        $s->sql("ALTER SYSTEM RESET output_plugin_libraries; SELECT pg_drop_replication_slot('allowed')");
+        $node->reload;
+        $s->wait_for('SHOW output_plugin_libraries', qr/fleetlog/, 'the reload');
+    }
 }
 
 # What is waited for is said.
