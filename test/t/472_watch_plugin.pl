@@ -151,16 +151,17 @@ sub write_wal
     return;
 }
 {
-    $s->sql("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'; ALTER SYSTEM SET wal_sender_timeout = '1 h'");
+    $s->sql("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'; ALTER SYSTEM SET wal_sender_timeout = '1s'");
     $node->reload;
     $s->wait_for('SHOW max_slot_wal_keep_size', '16MB', 'the reload');
     my $file = PostgreSQL::Test::Utils::tempdir() . '/lost';
     my $snapshots = sub { scalar grep { /begin-snapshot/ } $_[0]->lines };
     $s->sql("SELECT fleetlog.publish(k, '1', retain => true) FROM unnest(ARRAY['real/d', 'real/e']) k");
-    # While it is attached: it is stopped, and the server ends its connection.
+    # While it is attached, but reads nothing: the server ends its connection.
     my $w = FleetlogTest::Watch->start($s, 'real', $file, '-S', 'lost');
     FleetlogTest::wait_until(sub { grep { /end-snapshot/ } $w->lines }, 'the snapshot');
     $w->{run}->signal('STOP');
+    $s->wait_for("SELECT active_pid IS NULL FROM pg_replication_slots WHERE slot_name = 'lost'", 't', 'the server to end the connection');
     $s->sql("SELECT fleetlog.publish('real/d', '', retain => true)");
     write_wal();
     $s->wait_for("SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost'", 'lost', 'the slot to be lost');
@@ -174,6 +175,7 @@ sub write_wal
     $s->sql("SELECT fleetlog.publish('real/f', '1', retain => true)");
     FleetlogTest::wait_until(sub { grep { m{"set".*real/f} } $w->lines }, 'the change behind it');
     # While it is away.
+    $s->wait_for("SELECT active_pid IS NOT NULL FROM pg_replication_slots WHERE slot_name = 'lost'");
     my ($position) = map { encode_json(decode_json($_)->{position}) } ($w->lines)[-1];
     $w->stop;
     write_wal();
