@@ -196,7 +196,11 @@ move_positions(FlWatch *w, const Pass *p)
 		FlShardPosition *at = &w->sources[r->source].shards[r->shard];
 
 		w->moved |= at->at.offset != r->at.offset;
-		at->at = r->at;
+		/* Where nothing was found the hint may be to blame: the next pass searches. */
+		if (at->at.offset == r->at.offset)
+			at->at = (FlLogPosition) {.offset = r->at.offset};
+		else
+			at->at = r->at;
 		at->epoch = r->epoch;
 	}
 }
