@@ -123,7 +123,7 @@ $s->sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots");
     for my $i (1 .. 45)
     {
         # Streams are written, too, with what does not compress.
-        $s->sql($i % 3 == 0 ? "SELECT count(fleetlog.append('telemetry', 'busy', (SELECT string_agg(md5(random()::text || i), '')::bytea FROM generate_series(1, 200)))) FROM generate_series(1, 600) i" :
+        $s->sql($i % 3 == 0 ? "SELECT count(p) FROM (SELECT fleetlog.append('telemetry', 'busy', (SELECT string_agg(md5(i * j || random()::text), '')::bytea FROM generate_series(1, 200) j)) AS p FROM generate_series(1, 600) i) x" :
             "INSERT INTO busy SELECT repeat(md5(i::text), 200) FROM generate_series(1, 1300) i");
         my $kept = $s->sql("SELECT retained_wal FROM fleetlog.stat_watch WHERE slot_name = 'idle'");
         $most = $kept if $kept > $most;
