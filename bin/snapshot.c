@@ -187,6 +187,15 @@ print_state(PGconn *side, const Options *opt, Progress *progress, const char *ls
 	return outcome;
 }
 
+static void
+drop_new_slot(PGconn *repl, const char *quoted_name)
+{
+	char	   *sql = formatted("DROP_REPLICATION_SLOT %s", quoted_name);
+
+	PQclear(PQexec(repl, sql));
+	free(sql);
+}
+
 Outcome
 print_snapshot(PGconn *repl, const Options *opt, Progress *progress)
 {
@@ -195,6 +204,7 @@ print_snapshot(PGconn *repl, const Options *opt, Progress *progress)
 	char	   *name;
 	char	   *sql;
 	PGresult   *res;
+	bool		made;
 
 	if (side == NULL)
 		return outcome;
@@ -222,9 +232,13 @@ print_snapshot(PGconn *repl, const Options *opt, Progress *progress)
 	}
 	else
 		outcome = print_state(side, opt, progress, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+	made = res != NULL && PQresultStatus(res) == PGRES_TUPLES_OK;
 	PQclear(res);
 	while (!stop_requested && (res = PQgetResult(repl)) != NULL)
 		PQclear(res);
+	/* Whoever has no position of it cannot go on with it, and it would keep WAL for nobody. */
+	if (made && (outcome == OUTCOME_FATAL || progress->in_snapshot))
+		drop_new_slot(repl, name);
 	PQfreemem(name);
 	free(sql);
 	PQfinish(side);

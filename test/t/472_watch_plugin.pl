@@ -204,6 +204,7 @@ sub write_wal
     $s->sql("CREATE ROLE reader LOGIN; CREATE ROLE replica LOGIN REPLICATION; SELECT pg_create_logical_replication_slot('foreign', 'test_decoding'), pg_create_physical_replication_slot('physical')");
     $refused->(qr/REPLICATION.*--no-slot/s, 'no right to replicate', "$base user=reader");
     $refused->(qr/permission denied.*SELECT/s, 'no right to read', "$base user=replica", '-S', 'other');
+    is($s->sql("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'other'"), 0, 'and leaves no slot behind');
     for my $slot ('foreign', 'physical')
     {
         $refused->(qr/not one of fleetlog.*-S/, "another one's slot ($slot)", $base, '-S', $slot);
