@@ -32,7 +32,7 @@ PG_CFLAGS = -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_
 # PGXS hands clang the flags and headers that the server was built with by gcc, some of which clang does not know.
 FL_CLANG_WARNINGS = -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
 
-SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/fleetlog.map -llz4 -lzstd -lcbor
+SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/fleetlog.map -llz4 -lzstd -lcbor -lwslay -lhttp_parser -lssl -lcrypto
 
 # Bitcode for the JIT is of no use to a library whose hot paths run in its own workers.
 override with_llvm = no
@@ -54,11 +54,6 @@ EXTRA_CLEAN = $(WATCH) $(WATCH_OBJS) $(WATCH_OBJS:.o=.d) $(DEPS) $(SQL_INSTALL) 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
-
-# Hashing of passwords (bgworker/main/password.c) with the library that the server itself has loaded.
-ifneq ($(filter openssl,$(with_ssl)),)
-SHLIB_LINK += -lcrypto
-endif
 
 -include $(DEPS) $(WATCH_OBJS:.o=.d)
 

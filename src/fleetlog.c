@@ -22,6 +22,7 @@
 #include "fleetlog/launcher.h"
 #include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
+#include "fleetlog/net.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
@@ -59,6 +60,7 @@ _PG_init(void)
 
 	fl_auth_settings_define();
 	fl_mqtt_define_settings();
+	fl_net_settings_define();
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");

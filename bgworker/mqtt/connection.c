@@ -436,6 +436,19 @@ on_drained(FlNetConn *net)
 }
 
 static void
+on_certificate_end(FlNetConn *net, const char *why)
+{
+	FlMqttConn *conn = (FlMqttConn *) net;
+
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
+		ereport(LOG, (errmsg("fleetlog: %s is disconnected: %s", fl_mqtt_name(conn), why),
+					  errhint("It needs a new certificate.")));
+	conn->door->current = conn;
+	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, why);
+	conn->door->current = NULL;
+}
+
+static void
 free_aliases(FlMqttConn *conn)
 {
 	if (conn->aliases == NULL)
@@ -502,5 +515,6 @@ const FlNetProtocol fl_mqtt_protocol = {
 	.on_bytes = on_bytes,
 	.on_timer = on_timer,
 	.on_drained = on_drained,
+	.on_certificate_end = on_certificate_end,
 	.on_close = on_close,
 };

@@ -99,7 +99,12 @@ static void
 apply_settings(FlMqttDoor *door)
 {
 	fl_net_set_memory_limit(door->net, (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024);
-	fl_net_listen(door->net, &fl_mqtt_protocol, fl_mqtt_listen, "fleetlog.mqtt_listen");
+	fl_net_configure(door->net, fl_mqtts_listen[0] != '\0' || fl_wss_listen[0] != '\0');
+	fl_net_listen(door->net, &fl_mqtt_protocol, FL_NET_KIND_PLAIN, "mqtt", fl_mqtt_listen, "fleetlog.mqtt_listen");
+	fl_net_listen(door->net, &fl_mqtt_protocol, FL_NET_KIND_TLS, "mqtts", fl_mqtts_listen, "fleetlog.mqtts_listen");
+	fl_net_listen(door->net, &fl_mqtt_protocol, FL_NET_KIND_WEBSOCKET, "ws", fl_ws_listen, "fleetlog.ws_listen");
+	fl_net_listen(door->net, &fl_mqtt_protocol, FL_NET_KIND_TLS | FL_NET_KIND_WEBSOCKET, "wss", fl_wss_listen,
+				  "fleetlog.wss_listen");
 	door->next_stats_ms = 0;
 }
 

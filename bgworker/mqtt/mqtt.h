@@ -66,6 +66,9 @@ typedef enum FlMqtt3Refusal
 } FlMqtt3Refusal;
 
 extern char *fl_mqtt_listen;
+extern char *fl_mqtts_listen;
+extern char *fl_ws_listen;
+extern char *fl_wss_listen;
 extern bool fl_mqtt_allow_anonymous;
 extern int fl_mqtt_connect_timeout_s;
 extern int fl_mqtt_max_packet_bytes;

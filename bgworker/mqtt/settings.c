@@ -13,6 +13,9 @@
 #include "mqtt.h"
 
 char *fl_mqtt_listen = "";
+char *fl_mqtts_listen = "";
+char *fl_ws_listen = "";
+char *fl_wss_listen = "";
 bool fl_mqtt_allow_anonymous = false;
 int fl_mqtt_connect_timeout_s = 10;
 int fl_mqtt_max_packet_bytes = 1048576;
@@ -42,12 +45,20 @@ check_listen(char **newval, void **extra, GucSource source)
 }
 
 static void
+define_listener(const char *name, const char *what, char **value)
+{
+	DefineCustomStringVariable(name, what, "A port alone means loopback, * every address. Empty: off.", value, "",
+							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
+}
+
+static void
 define_access(void)
 {
-	DefineCustomStringVariable("fleetlog.mqtt_listen",
-							   "Addresses at which MQTT is spoken, as host:port[,host:port...].",
-							   "A port alone means loopback, * every address. Empty: off.", &fl_mqtt_listen, "",
-							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
+	define_listener("fleetlog.mqtt_listen", "Addresses at which MQTT is spoken, as host:port[,host:port...].",
+					&fl_mqtt_listen);
+	define_listener("fleetlog.mqtts_listen", "Addresses at which MQTT is spoken over TLS.", &fl_mqtts_listen);
+	define_listener("fleetlog.ws_listen", "Addresses at which MQTT is spoken over WebSocket.", &fl_ws_listen);
+	define_listener("fleetlog.wss_listen", "Addresses at which MQTT is spoken over WebSocket and TLS.", &fl_wss_listen);
 	DefineCustomBoolVariable("fleetlog.allow_anonymous", "Lets in clients that give no user name.",
 							 "They may read and write every mount, but neither $SYS nor commands.",
 							 &fl_mqtt_allow_anonymous, false, PGC_SIGHUP, 0, NULL, NULL, NULL);

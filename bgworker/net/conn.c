@@ -24,7 +24,7 @@
 #define IOV_PER_WRITE 16
 
 FlNetConn *
-fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd)
+fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd, const struct sockaddr_storage *peer)
 {
 	FlNetConn *conn = MemoryContextAllocZero(loop->context, listener->protocol->conn_size);
 	struct epoll_event event;
@@ -45,26 +45,32 @@ fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, int fd)
 	loop->nconns++;
 	conn->listener = listener;
 	fl_net_listener_count(listener, 1);
+	fl_net_layer_create(conn, peer);
 	return conn;
 }
 
-/* Tell epoll what we want to hear about: input unless paused, room if blocked. */
-static void
-update_interest(FlNetConn *conn)
+/*
+ * Input unless paused, room if blocked.  A handshake is told once and then waits
+ * for its turn: thousands that wait must not fill every list of events.
+ */
+void
+fl_net_conn_interest(FlNetConn *conn)
 {
 	struct epoll_event event;
 
 	event.events = 0;
-	if (!(conn->flags & FL_NET_PAUSED))
+	if (!(conn->flags & (FL_NET_PAUSED | FL_NET_STALLED)))
 		event.events |= EPOLLIN;
-	if (conn->flags & FL_NET_BLOCKED)
+	if (conn->flags & (FL_NET_BLOCKED | FL_NET_STALLED))
 		event.events |= EPOLLOUT;
+	if (conn->flags & FL_NET_SHAKING)
+		event.events |= EPOLLONESHOT;
 	event.data.ptr = conn;
 	(void) epoll_ctl(conn->loop->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event);
 }
 
-static void
-make_ready(FlNetConn *conn)
+void
+fl_net_conn_make_ready(FlNetConn *conn)
 {
 	if (conn->flags & (FL_NET_READY | FL_NET_CLOSED))
 		return;
@@ -175,9 +181,8 @@ make_room(FlNetConn *conn)
 	return true;
 }
 
-/* recv with the outcomes sorted: > 0 bytes, 0 nothing now, -1 connection gone. */
-static ssize_t
-receive(FlNetConn *conn, uint8 *to, Size room)
+ssize_t
+fl_net_conn_recv(FlNetConn *conn, uint8 *to, Size room)
 {
 	ssize_t n = recv(conn->fd, to, room, 0);
 
@@ -191,11 +196,19 @@ receive(FlNetConn *conn, uint8 *to, Size room)
 	return -1;
 }
 
-/* After our farewell: swallow what the peer still sends until its end. */
+static ssize_t
+receive(FlNetConn *conn, uint8 *to, Size room)
+{
+	if (unlikely(conn->flags & FL_NET_LAYERED))
+		return fl_net_layer_receive(conn, to, room);
+	return fl_net_conn_recv(conn, to, room);
+}
+
+/* After our farewell: swallow what the peer still sends until its end, whatever it means. */
 static void
 discard_input(FlNetConn *conn)
 {
-	ssize_t n = receive(conn, conn->loop->scratch, FL_NET_READ_BYTES);
+	ssize_t n = fl_net_conn_recv(conn, conn->loop->scratch, FL_NET_READ_BYTES);
 
 	if (n < 0)
 		fl_net_conn_bury(conn);
@@ -259,6 +272,9 @@ fl_net_conn_ready(FlNetConn *conn)
 {
 	if (fl_net_is_open(conn) && !(conn->flags & FL_NET_PAUSED))
 		present_pending(conn);
+	/* A layer may hold bytes that the socket will not announce. */
+	if ((conn->flags & FL_NET_LAYERED) && fl_net_is_open(conn) && !(conn->flags & FL_NET_STALLED))
+		fl_net_conn_readable(conn);
 }
 
 void
@@ -267,7 +283,7 @@ fl_net_pause(FlNetConn *conn)
 	if ((conn->flags & FL_NET_PAUSED) || !fl_net_is_open(conn))
 		return;
 	conn->flags |= FL_NET_PAUSED;
-	update_interest(conn);
+	fl_net_conn_interest(conn);
 }
 
 void
@@ -276,20 +292,18 @@ fl_net_resume(FlNetConn *conn)
 	if (!(conn->flags & FL_NET_PAUSED) || !fl_net_is_open(conn))
 		return;
 	conn->flags &= ~FL_NET_PAUSED;
-	update_interest(conn);
-	if (conn->in != NULL)
-		make_ready(conn);
+	fl_net_conn_interest(conn);
+	if (conn->in != NULL || (conn->flags & FL_NET_LAYERED))
+		fl_net_conn_make_ready(conn);
 }
 
 /* ---- writing ---- */
 
 void
-fl_net_write(FlNetConn *conn, const void *data, Size len)
+fl_net_conn_write_raw(FlNetConn *conn, const void *data, Size len)
 {
 	const uint8 *from = data;
 
-	if (!fl_net_is_open(conn))
-		return;
 	conn->out_bytes += (uint32) len;
 	while (len > 0)
 	{
@@ -315,6 +329,20 @@ fl_net_write(FlNetConn *conn, const void *data, Size len)
 		len -= n;
 	}
 	make_dirty(conn);
+}
+
+void
+fl_net_write(FlNetConn *conn, const void *data, Size len)
+{
+	if (!fl_net_is_open(conn))
+		return;
+	if (unlikely(conn->flags & FL_NET_FRAMED))
+	{
+		uint8 header[FL_WS_MAX_HEADER];
+
+		fl_net_conn_write_raw(conn, header, fl_ws_encode_header(header, len));
+	}
+	fl_net_conn_write_raw(conn, data, len);
 }
 
 static void
@@ -362,6 +390,8 @@ hand_to_kernel(FlNetConn *conn)
 	struct msghdr msg = {0};
 	FlNetBuf *head = conn->out_head;
 
+	if (unlikely(conn->flags & FL_NET_SECURE))
+		return fl_tls_write(conn);
 	if (head->next == NULL)
 		return send(conn->fd, head->data + head->start, head->end - head->start, MSG_NOSIGNAL | MSG_DONTWAIT);
 	msg.msg_iov = iov;
@@ -395,7 +425,7 @@ write_some(FlNetConn *conn, bool may_close)
 		if (!(conn->flags & FL_NET_BLOCKED))
 		{
 			conn->flags |= FL_NET_BLOCKED;
-			update_interest(conn);
+			fl_net_conn_interest(conn);
 		}
 		return false;
 	}
@@ -422,6 +452,8 @@ start_lingering(FlNetConn *conn)
 {
 	conn->flags &= ~FL_NET_FINISHING;
 	conn->flags |= FL_NET_LINGERING;
+	if (conn->flags & FL_NET_SECURE)
+		fl_tls_say_goodbye(conn);
 	if (shutdown(conn->fd, SHUT_WR) != 0)
 	{
 		fl_net_conn_bury(conn);
@@ -441,10 +473,16 @@ fl_net_conn_flush(FlNetConn *conn)
 	while (conn->out_head != NULL)
 		if (!write_some(conn, true))
 			return;
+	if (unlikely(conn->flags & FL_NET_STALLED))
+	{
+		conn->flags &= ~FL_NET_STALLED;
+		fl_net_conn_make_ready(conn);
+		fl_net_conn_interest(conn);
+	}
 	if (was_blocked)
 	{
 		conn->flags &= ~FL_NET_BLOCKED;
-		update_interest(conn);
+		fl_net_conn_interest(conn);
 	}
 	if (conn->flags & FL_NET_FINISHING)
 		start_lingering(conn);
@@ -492,6 +530,8 @@ fl_net_conn_bury(FlNetConn *conn)
 		dlist_delete(&conn->work_node);
 	if (conn->flags & FL_NET_DIRTY)
 		dlist_delete(&conn->dirty_node);
+	if (conn->layer != NULL)
+		fl_net_layer_free(conn);
 	conn->flags = FL_NET_CLOSED;
 	release_input(conn);
 	drop_output(conn);
@@ -527,13 +567,15 @@ fl_net_finish(FlNetConn *conn, const char *why)
 {
 	if (!fl_net_is_open(conn))
 		return;
+	if (conn->layer != NULL)
+		fl_net_layer_finish(conn);
 	conn->flags |= FL_NET_FINISHING;
 	conn->protocol->on_close(conn, why);
 	release_input(conn);
 	if (conn->flags & FL_NET_PAUSED)
 	{
 		conn->flags &= ~FL_NET_PAUSED;
-		update_interest(conn);
+		fl_net_conn_interest(conn);
 	}
 	fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + FL_NET_FLUSH_MS);
 	make_dirty(conn);
@@ -542,25 +584,31 @@ fl_net_finish(FlNetConn *conn, const char *why)
 const char *
 fl_net_peer(const FlNetConn *conn, char *buf, Size size)
 {
-	struct sockaddr_storage addr;
+	struct sockaddr_storage addr = {0};
 	socklen_t len = sizeof(addr);
-	char host[INET6_ADDRSTRLEN];
+	const FlNetLayer *layer = conn->layer;
 
-	if (conn->fd < 0 || getpeername(conn->fd, (struct sockaddr *) &addr, &len) != 0)
-		snprintf(buf, size, "unknown");
-	else if (addr.ss_family == AF_INET)
+	if (layer != NULL && layer->peer_family == 4)
 	{
 		struct sockaddr_in *in = (struct sockaddr_in *) &addr;
 
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-		snprintf(buf, size, "%s:%d", host, ntohs(in->sin_port));
+		in->sin_family = AF_INET;
+		in->sin_port = htons(layer->peer_port);
+		memcpy(&in->sin_addr, layer->peer_address, sizeof(in->sin_addr));
 	}
-	else
+	else if (layer != NULL && layer->peer_family == 6)
 	{
 		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *) &addr;
 
-		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-		snprintf(buf, size, "[%s]:%d", host, ntohs(in6->sin6_port));
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(layer->peer_port);
+		memcpy(&in6->sin6_addr, layer->peer_address, sizeof(in6->sin6_addr));
 	}
+	else if (conn->fd < 0 || getpeername(conn->fd, (struct sockaddr *) &addr, &len) != 0)
+	{
+		strlcpy(buf, "unknown", size);
+		return buf;
+	}
+	fl_net_name_address(&addr, buf, size);
 	return buf;
 }

@@ -147,8 +147,8 @@ fl_net_check_spec(const char *spec, const char **why)
 
 /* ---- sockets ---- */
 
-static void
-name_address(const struct sockaddr_storage *addr, char *buf, Size size)
+void
+fl_net_name_address(const struct sockaddr_storage *addr, char *buf, Size size)
 {
 	char host[INET6_ADDRSTRLEN];
 
@@ -172,7 +172,7 @@ name_address(const struct sockaddr_storage *addr, char *buf, Size size)
 static void
 show(FlNetLoop *loop, FlNetListener *listener, const char *state)
 {
-	listener->shown = fl_listener_show(loop->door, listener->protocol->name, listener->name, state);
+	listener->shown = fl_listener_show(loop->door, listener->label, listener->name, state);
 }
 
 static void
@@ -220,8 +220,15 @@ static bool
 open_listener(FlNetLoop *loop, FlNetListener *listener)
 {
 	struct epoll_event event;
-	int fd = open_socket(listener);
+	int fd;
 
+	/* fl_net_configure has said what is missing. */
+	if ((listener->kind & FL_NET_KIND_TLS) && loop->tls == NULL)
+	{
+		show(loop, listener, "no usable certificate: see fleetlog.tls_cert_file and the log");
+		return true;
+	}
+	fd = open_socket(listener);
 	if (fd < 0)
 	{
 		if (listener->optional && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT))
@@ -241,8 +248,7 @@ open_listener(FlNetLoop *loop, FlNetListener *listener)
 	listener->fd = fd;
 	listener->complained = false;
 	show(loop, listener, "listening");
-	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s", loop->door, listener->protocol->name,
-						 listener->name)));
+	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s", loop->door, listener->label, listener->name)));
 	return true;
 }
 
@@ -287,7 +293,7 @@ fl_net_retry_listeners(FlNetLoop *loop)
 }
 
 static FlNetListener *
-find_listener(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *address)
+find_listener(FlNetLoop *loop, const FlNetProtocol *protocol, int kind, const Address *address)
 {
 	dlist_iter iter;
 
@@ -295,36 +301,38 @@ find_listener(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *add
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
-		if (listener->protocol == protocol && listener->addr_len == address->len &&
+		if (listener->protocol == protocol && listener->kind == kind && listener->addr_len == address->len &&
 			memcmp(&listener->addr, &address->addr, address->len) == 0)
 			return listener;
 	}
 	return NULL;
 }
 
-static void
-want_address(FlNetLoop *loop, const FlNetProtocol *protocol, const Address *address, const char *setting)
+static FlNetListener *
+want_address(FlNetLoop *loop, const FlNetProtocol *protocol, int kind, const Address *address)
 {
-	FlNetListener *listener = find_listener(loop, protocol, address);
+	FlNetListener *listener = find_listener(loop, protocol, kind, address);
 
 	if (listener == NULL)
 	{
 		listener = MemoryContextAllocZero(loop->context, sizeof(FlNetListener));
 		listener->protocol = protocol;
+		listener->kind = (uint8) kind;
 		listener->addr = address->addr;
 		listener->addr_len = address->len;
 		listener->optional = address->optional;
-		listener->setting = setting;
 		listener->fd = -1;
 		listener->shown = -1;
-		name_address(&listener->addr, listener->name, sizeof(listener->name));
+		fl_net_name_address(&listener->addr, listener->name, sizeof(listener->name));
 		dlist_push_tail(&loop->listeners, &listener->node);
 	}
 	listener->wanted = true;
+	return listener;
 }
 
 void
-fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec, const char *setting)
+fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, int kind, const char *label, const char *spec,
+			  const char *setting)
 {
 	Address addresses[MAX_ADDRESSES];
 	dlist_mutable_iter iter;
@@ -340,11 +348,16 @@ fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec, 
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
 
-		if (listener->protocol == protocol)
+		if (listener->protocol == protocol && listener->kind == kind)
 			listener->wanted = false;
 	}
 	for (int i = 0; i < n; i++)
-		want_address(loop, protocol, &addresses[i], setting);
+	{
+		FlNetListener *listener = want_address(loop, protocol, kind, &addresses[i]);
+
+		listener->label = label;
+		listener->setting = setting;
+	}
 	dlist_foreach_modify (iter, &loop->listeners)
 	{
 		FlNetListener *listener = dlist_container(FlNetListener, node, iter.cur);
@@ -425,7 +438,9 @@ fl_net_accept(FlNetLoop *loop, FlNetListener *listener)
 	{
 		int on = 1;
 		FlNetConn *conn;
-		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+		int fd = accept4(listener->fd, (struct sockaddr *) &peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0)
 		{
@@ -444,7 +459,7 @@ fl_net_accept(FlNetLoop *loop, FlNetListener *listener)
 		(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 		/* A peer that vanished without a keep alive of its own is noticed. */
 		(void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		conn = fl_net_conn_create(loop, listener, fd);
+		conn = fl_net_conn_create(loop, listener, fd, &peer);
 		if (conn != NULL)
 			conn->protocol->on_accept(conn);
 	}

@@ -80,6 +80,7 @@ fl_net_create(MemoryContext parent, int door, int max_connections)
 	dlist_init(&loop->conns);
 	dlist_init(&loop->ready);
 	dlist_init(&loop->dirty);
+	dlist_init(&loop->shaking);
 	dlist_init(&loop->graveyard);
 	fl_timer_wheel_init(&loop->wheel, fl_net_now(loop));
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -158,7 +159,7 @@ fl_net_timeout(FlNetLoop *loop)
 {
 	int64 wait;
 
-	if (!dlist_is_empty(&loop->ready) || !dlist_is_empty(&loop->dirty) || loop->ngrave > 0)
+	if (!dlist_is_empty(&loop->ready) || !dlist_is_empty(&loop->dirty) || loop->ngrave > 0 || loop->nshaking > 0)
 		return 0;
 	wait = fl_timer_wait(&loop->wheel, fl_net_now(loop));
 	return wait > INT_MAX ? INT_MAX : (long) wait;
@@ -175,10 +176,18 @@ fire(FlTimer *timer, void *arg)
 		fl_net_conn_timer((FlNetConn *) ((char *) timer - offsetof(FlNetConn, timer)));
 }
 
-/* Connections that were resumed, and so have bytes that no socket will announce. */
+/*
+ * Connections that have bytes which no socket will announce: they were resumed,
+ * or a layer holds some.  Each once a turn.
+ */
 static void
 serve_ready(FlNetLoop *loop)
 {
+	dlist_node *last;
+
+	if (dlist_is_empty(&loop->ready))
+		return;
+	last = dlist_tail_node(&loop->ready);
 	for (int i = 0; i < FL_NET_RESUMES && !dlist_is_empty(&loop->ready); i++)
 	{
 		dlist_node *node = dlist_pop_head_node(&loop->ready);
@@ -186,6 +195,8 @@ serve_ready(FlNetLoop *loop)
 
 		conn->flags &= ~FL_NET_READY;
 		fl_net_conn_ready(conn);
+		if (node == last)
+			break;
 	}
 }
 
@@ -201,8 +212,12 @@ serve_event(FlNetLoop *loop, struct epoll_event *event)
 		return;
 	}
 	conn = (FlNetConn *) tagged;
-	if (conn->flags & FL_NET_CLOSED)
+	if (unlikely(conn->flags & (FL_NET_CLOSED | FL_NET_SHAKING)))
+	{
+		if (!(conn->flags & FL_NET_CLOSED))
+			fl_tls_enqueue(conn);
 		return;
+	}
 	if (event->events & EPOLLOUT)
 		fl_net_conn_flush(conn);
 	if (conn->flags & FL_NET_CLOSED)
@@ -233,6 +248,10 @@ fl_net_turn(FlNetLoop *loop, bool poll)
 		ereport(ERROR, (errmsg("fleetlog: waiting for sockets failed: %m")));
 	for (int i = 0; i < n; i++)
 		serve_event(loop, &events[i]);
+	if (loop->nshaking > 0)
+		fl_tls_serve(loop);
+	if (loop->next_expiry != 0)
+		fl_tls_check_expiry(loop);
 	fl_timer_advance(&loop->wheel, fl_net_now(loop), fire, loop);
 	return n > 0 ? n : 0;
 }

@@ -67,6 +67,9 @@ typedef struct FlListenerInfo
 	char		state[FL_LISTENER_ADDRESS]; /* "listening", or why not */
 	uint64		accepted;
 	uint64		open;
+	uint64		handshakes;		/* of TLS that have succeeded */
+	uint64		resumed;		/* of those: by a ticket */
+	uint64		failed_handshakes;
 } FlListenerInfo;
 
 /*
@@ -79,6 +82,9 @@ extern void fl_listener_hide(int listener);
 
 /* A connection was accepted (delta_open 1) or closed (-1). */
 extern void fl_listener_count(int listener, int accepted, int delta_open);
+
+/* A TLS handshake has ended: well or not, and well by a ticket. */
+extern void fl_listener_tls(int listener, bool succeeded, bool resumed);
 
 /* All listeners of a door, when it starts anew or leaves. */
 extern void fl_listener_clear_door(int door);

@@ -7,6 +7,11 @@
  * reads, writes and times; what the bytes mean is told by a table of functions
  * (FlNetProtocol), so that MQTT, Kafka and TLS in front of either share it.
  *
+ * Between socket and protocol may lie layers: the PROXY header of a load
+ * balancer, TLS, WebSocket (bgworker/net/layer.c).  A protocol does not notice,
+ * except that it may ask who the peer has proved to be.  A connection without
+ * layers pays one test of a flag for them.
+ *
  * Life of a turn, as the worker runs it:
  *
  *		fl_net_turn()		ready and readable connections, due timers
@@ -30,6 +35,11 @@
 #include "lib/ilist.h"
 
 #include "fleetlog/timer.h"
+
+/* How bytes travel between socket and protocol: bits. */
+#define FL_NET_KIND_PLAIN     0
+#define FL_NET_KIND_TLS       1
+#define FL_NET_KIND_WEBSOCKET 2
 
 #define FL_NET_READ_BYTES 65536 /* read per connection and turn */
 #define FL_NET_EVENTS     512   /* sockets served per turn */
@@ -62,6 +72,20 @@ typedef struct FlNetProtocol
 	/* Output that had to wait for the peer has all left. */
 	void (*on_drained)(FlNetConn *conn);
 
+	/*
+	 * The certificate that the peer has shown holds no longer: it has expired or
+	 * is on a list of revoked ones.  The protocol ends the connection.
+	 */
+	void (*on_certificate_end)(FlNetConn *conn, const char *why);
+
+	/*
+	 * In the middle of a TLS handshake: the pre-shared key of the identity that
+	 * the peer names, at most room bytes; 0: there is none.  Must not raise an
+	 * error.  *attached: what fl_net_attached is to return if the handshake
+	 * succeeds, palloc'd in the context that is current (the loop's).
+	 */
+	int (*on_psk)(FlNetConn *conn, const char *identity, uint8 *key, int room, void **attached);
+
 	/* The connection is gone; the last call for it. why is for the log. */
 	void (*on_close)(FlNetConn *conn, const char *why);
 } FlNetProtocol;
@@ -72,6 +96,7 @@ struct FlNetConn
 	FlNetLoop *loop;
 	const FlNetProtocol *protocol;
 	struct FlNetListener *listener; /* that accepted it */
+	struct FlNetLayer *layer;       /* what lies between, NULL: nothing */
 	FlNetBuf *in;                   /* pending input, NULL when there is none */
 	FlNetBuf *out_head;             /* pending output */
 	FlNetBuf *out_tail;
@@ -128,14 +153,31 @@ extern void fl_net_each(FlNetLoop *loop, void (*f)(FlNetConn *conn, void *arg), 
 
 /* ---- Listeners ----------------------------------------------------------- */
 
+/* Bytes of shared memory for what the front doors share, and its initialisation. */
+extern Size fl_net_shmem_size(void);
+extern void fl_net_shmem_init(void);
+
+/* Settings of TLS, WebSocket and PROXY; called from _PG_init. */
+extern void fl_net_settings_define(void);
+
+/*
+ * Take the settings and files of TLS and of the layers as they are now: before
+ * the first fl_net_listen and after every reload.  Files that cannot be used
+ * are logged with a hint, and what was loaded before stays in force.
+ * tls_wanted: some listener is of that kind.
+ */
+extern void fl_net_configure(FlNetLoop *loop, bool tls_wanted);
+
 /*
  * Listen at what spec says: host:port[,host:port...], host a numeric address,
  * [IPv6], localhost, or * for every address; a bare port means loopback, IPv4
  * and IPv6.  Called again after a reload, it keeps unchanged sockets open.  An
  * address that cannot be had is logged once with a hint and tried again every
- * few seconds.  setting is the name of the setting, for messages.
+ * few seconds.  kind is of FL_NET_KIND_*, label its name in views and the log,
+ * setting the name of the setting; both are constants.
  */
-extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, const char *spec, const char *setting);
+extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, int kind, const char *label,
+						  const char *spec, const char *setting);
 
 /* Check a spec as a GUC check hook would; *why is a constant text. No loop needed. */
 extern bool fl_net_check_spec(const char *spec, const char **why);
@@ -180,7 +222,21 @@ extern void fl_net_finish(FlNetConn *conn, const char *why);
 
 extern bool fl_net_is_open(const FlNetConn *conn);
 
-/* "192.0.2.1:4711"; asks the kernel, so keep it where it is needed often. */
+/* ---- Who the peer has proved to be ------------------------------------------ */
+
+typedef enum FlNetProof
+{
+	FL_NET_PROOF_NONE,        /* nothing: no TLS, or neither certificate nor key */
+	FL_NET_PROOF_CERTIFICATE, /* *name: what fleetlog.tls_identity says of its certificate */
+	FL_NET_PROOF_NAMELESS,    /* a valid certificate that has no such name, *name: why */
+	FL_NET_PROOF_PSK          /* a pre-shared key: see fl_net_attached */
+} FlNetProof;
+
+/* name is written to buf where it is not constant. */
+extern FlNetProof fl_net_proof(FlNetConn *conn, char *buf, Size size, const char **name);
+extern void *fl_net_attached(const FlNetConn *conn);
+
+/* "192.0.2.1:4711", behind a balancer the address that it tells; asks the kernel, so keep it where it is needed often. */
 extern const char *fl_net_peer(const FlNetConn *conn, char *buf, Size size);
 
 #endif /* FLEETLOG_NET_H */

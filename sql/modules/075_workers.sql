@@ -29,7 +29,8 @@ CREATE FUNCTION fleetlog._stat_worker(
 COMMENT ON FUNCTION fleetlog._stat_worker() IS 'internal: rows of fleetlog.stat_worker';
 
 CREATE FUNCTION fleetlog._stat_listener(
-		OUT protocol text, OUT address text, OUT door int, OUT pid int, OUT state text, OUT open bigint, OUT accepted bigint)
+		OUT protocol text, OUT address text, OUT door int, OUT pid int, OUT state text, OUT open bigint, OUT accepted bigint,
+		OUT handshakes bigint, OUT resumed_handshakes bigint, OUT failed_handshakes bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_listener' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
 COMMENT ON FUNCTION fleetlog._stat_listener() IS 'internal: rows of fleetlog.stat_listener';

@@ -18,6 +18,7 @@
 #include "storage/shmem.h"
 
 #include "fleetlog/auth.h"
+#include "fleetlog/net.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
@@ -79,6 +80,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
+	size = add_size(size, fl_net_shmem_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
@@ -161,6 +163,7 @@ fl_shmem_startup(void)
 	fl_mount_stats_init();
 	fl_waiters_init();
 	fl_auth_shmem_init();
+	fl_net_shmem_init();
 	fl_state_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }

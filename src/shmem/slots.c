@@ -327,6 +327,19 @@ fl_listener_count(int listener, int accepted, int delta_open)
 }
 
 void
+fl_listener_tls(int listener, bool succeeded, bool resumed)
+{
+	if (listener < 0)
+		return;
+	if (succeeded)
+		fl_core->listeners[listener].handshakes++;
+	else
+		fl_core->listeners[listener].failed_handshakes++;
+	if (resumed)
+		fl_core->listeners[listener].resumed++;
+}
+
+void
 fl_listener_clear_door(int door)
 {
 	LWLockAcquire(fl_shared->slots_lock, LW_EXCLUSIVE);

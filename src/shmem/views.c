@@ -93,8 +93,8 @@ fl_sql_stat_listener(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < FL_MAX_LISTENERS; i++)
 	{
-		Datum		values[7];
-		bool		nulls[7] = {0};
+		Datum		values[10];
+		bool		nulls[10] = {0};
 		FlListenerInfo l;
 
 		LWLockAcquire(fl_shared->slots_lock, LW_SHARED);
@@ -109,6 +109,9 @@ fl_sql_stat_listener(PG_FUNCTION_ARGS)
 		values[4] = text_or_null(l.state, &nulls[4]);
 		values[5] = Int64GetDatum((int64) l.open);
 		values[6] = Int64GetDatum((int64) l.accepted);
+		values[7] = Int64GetDatum((int64) l.handshakes);
+		values[8] = Int64GetDatum((int64) l.resumed);
+		values[9] = Int64GetDatum((int64) l.failed_handshakes);
 		put_row(fcinfo, values, nulls);
 	}
 	return (Datum) 0;
