@@ -36,8 +36,7 @@ for my $round (1 .. $rounds)
         {
             # The server restarts by itself; the checkpointer's pid tells the new life from the old one.
             FleetlogTest::wait_until(sub {
-                my ($rc, $out) = $s->node->psql('fleetlog',
-                    'SELECT pg_postmaster_start_time()::text || pid FROM pg_stat_activity WHERE backend_type = \'checkpointer\'');
+                my ($rc, $out) = $s->try_sql('SELECT pg_postmaster_start_time()::text || pid FROM pg_stat_activity WHERE backend_type = \'checkpointer\'');
                 return $rc == 0 && $out ne '' && $out ne $old; }, 'the server to restart by itself', 60);
             $s->wait_for_mqtt;
         }

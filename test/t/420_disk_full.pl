@@ -84,7 +84,7 @@ $truth->cut_off;
 like(PostgreSQL::Test::Utils::slurp_file($s->node->logfile), qr/PANIC:.*No space left/, 'by PANIC, as PostgreSQL does');
 $disk->set(free_wal => -1);
 FleetlogTest::wait_until(sub {
-    my ($rc) = $s->node->psql('fleetlog', 'SELECT 1');
+    my ($rc) = $s->try_sql('SELECT 1');
     return 1 if $rc == 0;
     return 0 if kill 0, $s->node->{_pid};
     $s->node->{_pid} = undef;

@@ -116,6 +116,16 @@ sub sql
     return $self->node->safe_psql('fleetlog', $sql);
 }
 
+# A statement at a server that may be down: exit code and output of psql, which may be gone before it was handed the text.
+sub try_sql
+{
+    my ($self, $sql, $db) = @_;
+    my ($rc, $out) = eval { $self->node->psql($db // 'fleetlog', $sql) };
+
+    confess($@) if $@ && $@ !~ /Broken pipe/;
+    return ($@ ? 2 : $rc, $out // '');
+}
+
 # The error text of a statement that must fail, with its SQLSTATE in front; undef when it does not fail.
 sub sql_error
 {
@@ -162,8 +172,12 @@ sub wait_for
 {
     my ($self, $query, $expected, $what) = @_;
     $expected //= 't';
-    $self->node->poll_query_until('fleetlog', $query, $expected)
-      or confess('gave up waiting for ' . ($what // $query));
+    my $met;
+
+    # A psql that a restarting server turns away may be gone before it was handed the query.
+    wait_until(sub { $met = eval { $self->node->poll_query_until('fleetlog', $query, $expected) }; return if $@ =~ /Broken pipe/; confess($@) if $@; 1 },
+        $what // $query);
+    confess('gave up waiting for ' . ($what // $query)) unless $met;
     return;
 }
 

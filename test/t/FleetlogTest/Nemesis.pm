@@ -57,7 +57,7 @@ SQL
         $self->{power} = FleetlogTest::Powercut->new($s);
         $self->{power}->start;
     }
-    $self->{truth} = FleetlogTest::Truth->new($s, devices => 4);
+    $self->{truth} = FleetlogTest::Truth->new($s, devices => 4, retain => 1);
     return $self;
 }
 
@@ -171,7 +171,7 @@ sub rebuild_state
 {
     my ($self) = @_;
     my $which = $self->pick('now', 'latest');
-    $self->{server}->node->psql('fleetlog', "SELECT fleetlog.rebuild_state('$which')");
+    $self->{server}->try_sql("SELECT fleetlog.rebuild_state('$which')");
     return $which;
 }
 
@@ -196,14 +196,14 @@ sub more_shards
     my ($self) = @_;
     return 'enough' if $self->{shards} >= 5;
     my $n = $self->{shards} + 1;
-    my ($rc) = $self->{server}->node->psql('fleetlog', "SELECT fleetlog.alter_stream('telemetry', shards => $n)");
+    my ($rc) = $self->{server}->try_sql("SELECT fleetlog.alter_stream('telemetry', shards => $n)");
     $self->{shards} = $n if $rc == 0;
     return "to $n" . ($rc == 0 ? '' : ', refused');
 }
 
-sub vacuum { $_[0]{server}->node->psql('fleetlog', 'VACUUM (FREEZE) telemetry'); return; }
-sub checkpoint { $_[0]{server}->node->psql('fleetlog', 'CHECKPOINT'); return; }
-sub switch_wal { $_[0]{server}->node->psql('fleetlog', 'SELECT pg_switch_wal()'); return; }
+sub vacuum { $_[0]{server}->try_sql('VACUUM (FREEZE) telemetry'); return; }
+sub checkpoint { $_[0]{server}->try_sql('CHECKPOINT'); return; }
+sub switch_wal { $_[0]{server}->try_sql('SELECT pg_switch_wal()'); return; }
 
 sub reload
 {
@@ -235,7 +235,7 @@ sub end_worker
 sub end_writers
 {
     my ($self) = @_;
-    $self->{server}->node->psql('fleetlog', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%fleetlog.append%' AND pid <> pg_backend_pid()");
+    $self->{server}->try_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%fleetlog.append%' AND pid <> pg_backend_pid()");
     return;
 }
 
@@ -248,7 +248,7 @@ sub trouble_standby
     return 'it is down' unless defined $standby->node->{_pid};
     if ($what eq 'kill') { $standby->kill9; $self->{standby_down} = 1; }
     elsif ($what eq 'stop') { $standby->node->stop('immediate'); $self->{standby_down} = 1; }
-    elsif ($what eq 'lag') { $standby->node->psql('postgres', 'SELECT pg_wal_replay_pause()'); }
+    elsif ($what eq 'lag') { $standby->try_sql('SELECT pg_wal_replay_pause()', 'postgres'); }
     else
     {
         my $pid = $standby->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walreceiver'");
@@ -334,8 +334,8 @@ sub kill_worker
 sub life
 {
     my ($self) = @_;
-    my ($rc, $out) = $self->{server}->node->psql('fleetlog', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-    return $rc == 0 ? $out // '' : '';
+    my ($rc, $out) = $self->{server}->try_sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    return $rc == 0 ? $out : '';
 }
 
 sub cut_power
@@ -389,7 +389,7 @@ sub mend_standby
     my $standby = $self->{standby} // return;
 
     if (delete $self->{standby_down}) { $standby->start_after_crash(no_wait => 1); }
-    $standby->node->psql('postgres', 'SELECT pg_wal_replay_resume()');
+    $standby->try_sql('SELECT pg_wal_replay_resume()', 'postgres');
     return;
 }
 

@@ -20,12 +20,12 @@ use FleetlogTest::Mqtt;
 my $NOISE = join '', map { chr(97 + int(rand(26))) } 1 .. 40_000;
 my $SAY = 5;                    # of each kind of difference, so many examples
 
-# Options: devices, window (unacknowledged PUBLISH a device), pad (most dots).
+# Options: devices, window (unacknowledged PUBLISH a device), pad (most dots), retain (a third of the topics; the mount needs a state table).
 sub new
 {
     my ($class, $server, %opt) = @_;
     return bless {
-        server => $server, devices => $opt{devices} // 4, window => $opt{window} // 12, pad => $opt{pad} // 300,
+        server => $server, devices => $opt{devices} // 4, window => $opt{window} // 12, pad => $opt{pad} // 300, retain => $opt{retain} // 0,
         sent => {}, acked => {}, refused => {}, delivered => {}, told => {}, tails => {}, sql => [], n_sql => 0,
         n_acked => 0, device => [ map { { id => "d$_", connection => 0, n => 0, again => [] } } 1 .. $opt{devices} // 4 ] }, $class;
 }
@@ -53,9 +53,8 @@ sub connect_all
 sub send_one
 {
     my ($self, $d, $message, $again) = @_;
-    # A third of the topics is retained.
     my $pid = $d->{mqtt}->publish($message->{topic}, $message->{word} . $message->{pad}, qos => 1, dup => $again ? 1 : 0,
-        retain => $message->{topic} =~ /t0$/ ? 1 : 0);
+        retain => $self->{retain} && $message->{topic} =~ /t0$/ ? 1 : 0);
 
     $d->{open}{$pid} = $message;
     $self->{sent}{ $message->{word} }++;
@@ -237,7 +236,7 @@ sub start_sql
         $mixed .= "BEGIN;\nSELECT fleetlog.append('telemetry', 'gone', '$gone')\\g /dev/null\nROLLBACK;\n" unless $n % 3;
         $mixed .= "BEGIN;\nSAVEPOINT a;\nSELECT fleetlog.append('telemetry', 'gone', '$gone')\\g /dev/null\nROLLBACK TO a;\nSELECT fleetlog.append('telemetry', 'both', '$both')\\g /dev/null\nINSERT INTO both_written VALUES ('$both');\nCOMMIT;\n";
         $mixed .= "SELECT fleetlog.publish('acme/d1/sql', '$out')\\g /dev/null\n" . sprintf($SAID, "acked $out");
-        $mixed .= "SELECT fleetlog.publish('acme/d" . (1 + $n % 4) . "/t0', '', retain => true)\\g /dev/null\n" unless $n % 5;
+        $mixed .= "SELECT fleetlog.publish('acme/d" . (1 + $n % 4) . "/t0', '', retain => true)\\g /dev/null\n" if $self->{retain} && $n % 5;
         $mixed .= "SELECT pg_sleep(0.004)\\g /dev/null\n";
     }
     for my $n (1 .. 400)
