@@ -189,6 +189,8 @@ typedef struct FlDoor
 	FlIngestResult results[FL_RESULT_SLOTS];
 	pg_atomic_uint32 owed;		/* door waits for durable tails: flusher, wake it */
 	pg_atomic_uint32 has_feed;	/* door has subscribers: flusher, wake it */
+	pg_atomic_uint32 writing;	/* door writes and flushes by itself */
+	pg_atomic_uint32 gathers;	/* door waits until another has written: wake it */
 } FlDoor;
 
 /* ---- Workers ----------------------------------------------------------- */
@@ -339,6 +341,9 @@ extern long fl_budget_take(void);
 
 /* The same for somebody who need not wait: false when there is none, or the appender waits for it. */
 extern bool fl_budget_try(void);
+
+/* The appender waits for a token. */
+extern bool fl_budget_is_awaited(void);
 
 /* Nothing was written with the one that was taken last. */
 extern void fl_budget_give_back(void);

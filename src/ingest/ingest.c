@@ -43,6 +43,14 @@
 /* What a record costs beyond its bytes: lengths, deltas, the place of a waiter. */
 #define RECORD_OVERHEAD		64
 
+/*
+ * While the appender waits for the transaction budget, a second batch of a shard may wait with it,
+ * so that what comes in meanwhile need not wait for another turn.  It costs no transaction but the
+ * fixed bytes of a batch, which one record alone is not worth.
+ */
+#define BUDGET_SENT			2
+#define BUDGET_RECORDS		2
+
 /* Scratch for headers: a record's own plus the sender. */
 #define SENDER_OVERHEAD		1024
 
@@ -378,17 +386,25 @@ send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	return true;
 }
 
+static bool
+may_join_turn(const FlIngestShard *s)
+{
+	return s->nunderway < BUDGET_SENT && s->open->nrecords >= BUDGET_RECORDS && fl_budget_is_awaited();
+}
+
 /* May the open batch go now?  If not, *wait_ms is lowered to when it wants to. */
 static bool
-open_batch_is_due(FlIngestShard *s, TimestampTz now, long *wait_ms)
+open_batch_is_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms)
 {
 	FlIngestBatch *b = s->open;
 	int64		age_ms;
 
-	if (b == NULL || b->nrecords == 0 || s->nunderway > 0)
+	if (b == NULL || b->nrecords == 0)
+		return false;
+	if (s->nunderway > 0 && !may_join_turn(s))
 		return false;
 	if (b->nwaiters > 0)
-		return true;
+		return !fl_gather_is_wise(ing->door, b->since, now, wait_ms);
 	age_ms = (now - b->since) / 1000;
 	if (age_ms >= fl_linger_ms)
 		return true;
@@ -400,7 +416,7 @@ open_batch_is_due(FlIngestShard *s, TimestampTz now, long *wait_ms)
 void
 fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms)
 {
-	if (open_batch_is_due(s, now, wait_ms))
+	if (open_batch_is_due(ing, s, now, wait_ms))
 		close_batch(ing, s);
 }
 
@@ -467,7 +483,7 @@ fl_ingest_is_due(FlIngest *ing)
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &ing->busy)
-		if (open_batch_is_due(dlist_container(FlIngestShard, node, iter.cur), now, &wait_ms))
+		if (open_batch_is_due(ing, dlist_container(FlIngestShard, node, iter.cur), now, &wait_ms))
 			return true;
 	return wait_ms >= 0;
 }

@@ -138,6 +138,15 @@ struct FlIngest
 	int			ended_cap;
 };
 
+/* ---- gather.c -------------------------------------------------------------- */
+
+/* This door writes and flushes from here to there. */
+extern void fl_gather_begin_write(int door);
+extern void fl_gather_end_write(int door);
+
+/* Another door writes: a batch that is due since then had better wait for it.  Lowers *wait_ms if so. */
+extern bool fl_gather_is_wise(int door, TimestampTz since, TimestampTz now, long *wait_ms);
+
 /* ---- batch.c --------------------------------------------------------------- */
 
 extern FlIngestBatch *fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec);

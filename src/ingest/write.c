@@ -253,12 +253,16 @@ fl_ingest_write(FlIngest *ing)
 	bool		committed;
 	int			written = 0;
 
+	/* An error in a flush leaves the mark. */
+	fl_gather_end_write(ing->door);
 	if (dlist_is_empty(&ing->busy) || !is_allowed())
 		return false;
 	choose(ing, &d);
 	if (d.nshards == 0 || (d.awaited && !fl_flush_is_quick()) || !fl_budget_try())
 		return false;
 	qsort(d.shards, d.nshards, sizeof(FlIngestShard *), shard_cmp);
+	if (d.awaited)
+		fl_gather_begin_write(ing->door);
 	committed = run_transaction(ing, &d);
 	if (!d.took_xid)
 		fl_budget_give_back();
@@ -266,11 +270,14 @@ fl_ingest_write(FlIngest *ing)
 		written += settle_shard(ing, &d, d.shards[i], committed);
 	if (d.wake_appender)
 		fl_worker_wake(FL_WORKER_APPENDER, 0);
-	if (written == 0)
-		return false;
-	FL_STOP_POINT("door_after_commit");
-	fl_ingest_note_owed(ing);
+	if (written > 0)
+	{
+		FL_STOP_POINT("door_after_commit");
+		fl_ingest_note_owed(ing);
+		if (d.awaited)
+			make_durable();
+	}
 	if (d.awaited)
-		make_durable();
-	return true;
+		fl_gather_end_write(ing->door);
+	return written > 0;
 }

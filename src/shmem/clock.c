@@ -116,6 +116,13 @@ fl_budget_take(void)
 	return wait;
 }
 
+/* Read without the lock: who asks wants to know roughly. */
+bool
+fl_budget_is_awaited(void)
+{
+	return *(volatile bool *) &fl_shared->budget_awaited;
+}
+
 bool
 fl_budget_try(void)
 {

@@ -117,6 +117,8 @@ init_shared(void)
 		pg_atomic_init_u64(&door->out_tail, 0);
 		pg_atomic_init_u32(&door->owed, 0);
 		pg_atomic_init_u32(&door->has_feed, 0);
+		pg_atomic_init_u32(&door->writing, 0);
+		pg_atomic_init_u32(&door->gathers, 0);
 	}
 }
 

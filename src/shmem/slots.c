@@ -94,6 +94,8 @@ release_slot(int code, Datum arg)
 		pg_atomic_fetch_sub_u32(&fl_shared->doors_alive, 1);
 		pg_atomic_write_u32(&fl_shared->doors[index].owed, 0);
 		pg_atomic_write_u32(&fl_shared->doors[index].has_feed, 0);
+		pg_atomic_write_u32(&fl_shared->doors[index].writing, 0);
+		pg_atomic_write_u32(&fl_shared->doors[index].gathers, 0);
 		fl_registry_clear_door(index);
 		fl_listener_clear_door(index);
 	}

@@ -52,7 +52,7 @@ start_fleetlog()
 {
     make_folder "$dir/server"
     bring_up_fleetlog --workers "$workers" --set fleetlog.allow_anonymous=on --set shared_buffers=512MB \
-        --set max_wal_size=4GB ${settings[@]+"${settings[@]}"}
+        --set max_wal_size=4GB --set min_wal_size=2GB ${settings[@]+"${settings[@]}"}
     run_sql >/dev/null <<SQL
 SELECT fleetlog.create_stream('bench', shards => $shards);
 SELECT fleetlog.mount('bench/', 'bench');
@@ -61,9 +61,17 @@ SELECT fleetlog.mount('history/', 'history');
 SELECT fleetlog.create_tenant('bench', 'bench/');
 CREATE TABLE unrelated (n int);
 SQL
+    fill_wal_pool
     if [[ " ${names[*]} " == *" login "* ]]; then
         run_sql -o /dev/null -c "SELECT fleetlog.create_device('dev-' || n, 'bench', password => 'secret-' || n) FROM generate_series(0, $login_users - 1) n"
     fi
+}
+
+# A server that has run for a while renames old WAL segments; a fresh one fills each new one with zeroes and syncs it while
+# every commit waits, some 30 ms.  This makes as many as min_wal_size keeps.
+fill_wal_pool()
+{
+    run_sql -o /dev/null -c "SELECT pg_logical_emit_message(false, 'bench', 'x'), pg_switch_wal() FROM generate_series(1, 120)" -c CHECKPOINT -c CHECKPOINT
 }
 
 start_mosquitto()
@@ -315,6 +323,13 @@ load_bridge()
 }
 
 # All parties of a scenario, one after the other.  First argument: the scenario; second: its parties.
+# What a measurement has left to be written would be paid by the next one, whoever's it is.
+settle()
+{
+    if [ -d "$dir/server" ]; then run_sql -c CHECKPOINT; fi
+    sync
+}
+
 measure()
 {
     local scenario=$1 parties=$2 party port
@@ -322,6 +337,7 @@ measure()
     shift 2
     for party in $parties; do
         wants "$party" || continue
+        settle
         case $party in
             null) load_other "$scenario" null "$null_port" "$null_pid" "$@" ;;
             fleetlog|fleetlog-budget) load_fleetlog "$scenario" "$party" bench "$@" ;;
