@@ -22,7 +22,9 @@ BEGIN
 		IF random() < 0.2 THEN
 			-- A Kafka-style tombstone on a shard of the producer's choice; alone, since it takes its shard at once.
 			topic := CASE WHEN random() < 0.3 THEN 'l/' ELSE 'r/' END || (random() * 7)::int;
-			PERFORM fleetlog.append('telemetry', topic, NULL, shard => (random() * (shards - 1))::int);
+			-- And its ordinary records, which are values where a mount keeps the last.
+			PERFORM fleetlog.append('telemetry', topic, CASE WHEN random() < 0.5 THEN convert_to('k' || clock_timestamp(), 'UTF8') END,
+				shard => (random() * (shards - 1))::int);
 			COMMIT;
 			CONTINUE;
 		END IF;
@@ -109,6 +111,13 @@ WITH h AS (SELECT DISTINCT ON (key) key, shard, log_offset, payload FROM telemet
      t AS (SELECT key, shard, log_offset FROM now UNION ALL SELECT key, shard, log_offset FROM last)
 (SELECT * FROM v EXCEPT SELECT * FROM t) UNION ALL (SELECT * FROM t EXCEPT SELECT * FROM v)
 SQL
+# Nobody mends any more: a planted fault stays, and is found.
+my $victim = 'r/victim';
+$s->sql("SELECT fleetlog.publish('$victim', 'true', retain => true)");
+$s->sql("UPDATE now SET payload = 'planted' WHERE key = '$victim'");
+like(faults(), qr/state now: .* 1 differ: key "\Q$victim\E" has another value/, 'a planted fault is found');
+$s->sql("SELECT fleetlog.rebuild_state('now')");
+is(faults(), '', 'and mended');
 like($s->sql("SELECT applied || ' ' || cleared || ' ' || deferred || ' ' || stale FROM fleetlog.stat_state"), qr/^[1-9]\d* [1-9]\d* [1-9]\d* \d+$/,
     'values were written, cleared and put off: ' . $s->sql("SELECT to_json(s) FROM fleetlog.stat_state s"));
 
