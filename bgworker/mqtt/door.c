@@ -221,7 +221,7 @@ hand_over(FlMqttDoor *door)
 	fl_worker_own_resources();
 	MemoryContextSwitchTo(door->turn);
 	acknowledge(door);
-	return door->feed_wanted || fl_ingest_is_due(door->ingest) ? 0 : wait;
+	return door->feed_wanted ? 0 : fl_ingest_due_in(door->ingest);
 }
 
 static long

@@ -102,8 +102,12 @@ extern bool fl_ingest_write(FlIngest *ing);
  */
 extern long fl_ingest_flush(FlIngest *ing);
 
-/* Has something become due since fl_ingest_flush was asked, by what was released? */
-extern bool fl_ingest_is_due(FlIngest *ing);
+/*
+ * Milliseconds after which fl_ingest_write and fl_ingest_flush want to be called, as
+ * things are behind fl_ingest_poll: 0 when something is due by what was released, -1
+ * for never.
+ */
+extern long fl_ingest_due_in(FlIngest *ing);
 
 /* Take results and durable tails, call `done`.  Returns how many calls it made. */
 extern int	fl_ingest_poll(FlIngest *ing);

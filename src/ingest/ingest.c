@@ -471,21 +471,44 @@ fl_ingest_flush(FlIngest *ing)
 	return wait_ms;
 }
 
+static bool
+has_ready_batch(FlIngestShard *s)
+{
+	dlist_iter	iter;
+
+	if (s->nunderway >= FL_INGEST_MAX_SENT)
+		return false;
+	dlist_foreach(iter, &s->batches)
+	{
+		const FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
+
+		if (fl_ingest_is_stopped(b))
+			return false;
+		if (b->state == FL_BATCH_READY)
+			return true;
+	}
+	return false;
+}
+
 /*
  * What has been released makes room for what gathered meanwhile, of which nobody else
  * will remind us.
  */
-bool
-fl_ingest_is_due(FlIngest *ing)
+long
+fl_ingest_due_in(FlIngest *ing)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	long		wait_ms = -1;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &ing->busy)
-		if (open_batch_is_due(ing, dlist_container(FlIngestShard, node, iter.cur), now, &wait_ms))
-			return true;
-	return wait_ms >= 0;
+	{
+		FlIngestShard *s = dlist_container(FlIngestShard, node, iter.cur);
+
+		if (open_batch_is_due(ing, s, now, &wait_ms) || has_ready_batch(s))
+			return 0;
+	}
+	return wait_ms;
 }
 
 /* ---- results ---------------------------------------------------------------------------- */
