@@ -516,5 +516,6 @@ const FlNetProtocol fl_mqtt_protocol = {
 	.on_timer = on_timer,
 	.on_drained = on_drained,
 	.on_certificate_end = on_certificate_end,
+	.on_psk = fl_mqtt_find_psk,
 	.on_close = on_close,
 };

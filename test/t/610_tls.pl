@@ -167,7 +167,7 @@ PY
 sub memory
 {
     my $sum = 0;
-    for my $pid (split /\n/, $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'front door'"))
+    for my $pid (split /\n/, $s->sql("SELECT DISTINCT pid FROM fleetlog.stat_listener"))
     {
         my $text = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/smaps_rollup");
         $sum += 1024 * $1 if $text =~ /^Anonymous: +(\d+) kB/m;
@@ -189,6 +189,8 @@ my $few = crowd(60);
 my $many = crowd(560);
 my $each = int(($many - $few) / 500);
 note("an idle TLS connection costs $each bytes of the doors' memory");
+cmp_ok($few, '>', 1_000_000, 'the doors have memory');
+cmp_ok($each, '>', 1000, 'an idle TLS connection costs something');
 cmp_ok($each, '<', 15130, "an idle TLS connection costs less than Mosquitto's 15,130 bytes");
 $s->wait_for("SELECT count(*) FROM fleetlog.stat_connection", '0', 'all to be gone');
 is($s->sql("SELECT sum(open) FROM fleetlog.stat_listener"), '0', 'and no listener counts one');
