@@ -229,5 +229,6 @@ fl_net_configure(FlNetLoop *loop, bool tls_wanted)
 	if (loop->tls != NULL)
 		fl_tls_free(loop->tls);
 	loop->tls = tls;
-	fl_tls_check_revoked(loop);
+	/* In the next turn: what ends a connection may fail, and a turn has the means to deal with that. */
+	loop->lists_changed = true;
 }

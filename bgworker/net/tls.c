@@ -212,6 +212,8 @@ make_context(void)
 	}
 	snprintf(ciphers, sizeof(ciphers), "%s%s", TLS12_CIPHERS, fl_tls_psk ? "" : ":!PSK");
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* Else a peer that sends nothing but records without data would keep SSL_read busy. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
 								 SSL_OP_PRIORITIZE_CHACHA);
 	SSL_CTX_set_read_ahead(ctx, 1);

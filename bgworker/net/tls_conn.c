@@ -47,7 +47,10 @@ bio_read(BIO *bio, char *buf, int len)
 
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && is_temporary(errno))
+	{
 		BIO_set_retry_read(bio);
+		conn->layer->dry = true;
+	}
 	return (int) n;
 }
 
@@ -225,7 +228,9 @@ fl_tls_serve(FlNetLoop *loop)
 
 /*
  * As many records as there is room for.  What OpenSSL has read ahead no socket
- * will announce, so the connection is served again in the next turn.
+ * will announce, so the connection is served again in the next turn.  "More is
+ * wanted" may also mean that a record had no data: only if the socket was dry
+ * at that is there nothing to do before it has more.
  */
 ssize_t
 fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
@@ -238,6 +243,7 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 		int n;
 
 		ERR_clear_error();
+		conn->layer->dry = false;
 		n = SSL_read(ssl, to + total, (int) Min(room - total, INT_MAX));
 		if (n > 0)
 		{
@@ -249,6 +255,8 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 		switch (SSL_get_error(ssl, n))
 		{
 			case SSL_ERROR_WANT_READ:
+				if (!conn->layer->dry)
+					fl_net_conn_make_ready(conn);
 				break;
 			case SSL_ERROR_WANT_WRITE:
 				/* An answer of its own has to leave first: no more input until then. */
