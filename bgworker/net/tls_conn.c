@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include <malloc.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -30,6 +31,8 @@
 #include "tls.h"
 
 #define RECORD_LEN 16384 /* plain bytes of a record */
+#define TRIM_AFTER 50    /* handshakes whose memory is worth giving back */
+#define TRIM_MS    2000
 
 /* ---- the socket, as OpenSSL sees it ---- */
 
@@ -160,6 +163,7 @@ handshake_done(FlNetConn *conn)
 {
 	SSL *ssl = conn->layer->ssl;
 
+	conn->loop->shaken++;
 	fl_net_layer_secured(conn);
 	fl_tls_note_peer(conn);
 	fl_listener_tls(conn->listener->shown, true, SSL_session_reused(ssl) && !conn->layer->has_psk);
@@ -200,6 +204,25 @@ handshake_step(FlNetConn *conn)
 			handshake_failed(conn, ERR_get_error());
 			ERR_clear_error();
 	}
+}
+
+/*
+ * A handshake needs some 40 kB, of which a quarter stays with the connection.
+ * After a crowd the rest lies in between, and the C library keeps it; so it is
+ * told to give whole pages back, once the crowd is through.
+ */
+void
+fl_tls_trim(FlNetLoop *loop)
+{
+	int64 now = fl_net_now(loop);
+
+	if (loop->nshaking > 0 || loop->shaken < TRIM_AFTER || now - loop->trimmed < TRIM_MS)
+		return;
+	loop->shaken = 0;
+	loop->trimmed = now;
+#ifdef __GLIBC__
+	(void) malloc_trim(0);
+#endif
 }
 
 /*
