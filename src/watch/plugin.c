@@ -215,6 +215,7 @@ plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_in
 				 errmsg("option \"state\" is needed"),
 				 errhint("Name the state table to watch, for instance: pg_recvlogical -o state=device_state.")));
 	ctx->output_plugin_private = p;
+	ctx->streaming = false;		/* plugin_stream_abort tells why this is said */
 	opt->output_type = p->binary ? OUTPUT_PLUGIN_BINARY_OUTPUT : OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
 }
 
@@ -447,6 +448,17 @@ fl_watch_wants_streams(LogicalDecodingContext *ctx)
 	return ctx->callbacks.change_cb != plugin_change;
 }
 
+/*
+ * Nothing is ever sent before it is committed.  Yet server 18 (seen up to 18.6) asks
+ * for this callback when it drops changes of a transaction that has long been rolled
+ * back, had subtransactions and was larger than logical_decoding_work_mem; without
+ * one the slot could not pass that transaction any more.
+ */
+static void
+plugin_stream_abort(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr abort_lsn)
+{
+}
+
 void
 _PG_output_plugin_init(OutputPluginCallbacks *cb)
 {
@@ -455,5 +467,6 @@ _PG_output_plugin_init(OutputPluginCallbacks *cb)
 	cb->change_cb = plugin_change;
 	cb->truncate_cb = plugin_truncate;
 	cb->commit_cb = plugin_commit;
+	cb->stream_abort_cb = plugin_stream_abort;
 	cb->shutdown_cb = plugin_shutdown;
 }
