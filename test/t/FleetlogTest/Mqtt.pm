@@ -11,6 +11,7 @@ use Carp qw(confess);
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
 use IO::Select;
 use IO::Socket::INET;
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Time::HiRes qw(time);
 
 our $TIMEOUT = 30;
@@ -33,6 +34,8 @@ sub open
       or confess("cannot connect to port $port: $!");
 
     $socket->blocking(0);
+    # As client libraries do: else a second small packet waits for the answer to the first.
+    setsockopt $socket, IPPROTO_TCP, TCP_NODELAY, 1 or confess("TCP_NODELAY: $!");
     return bless { socket => $socket, in => '', version => $opt{version} // 5, pid => 0, closed => 0 }, $class;
 }
 
