@@ -9,7 +9,7 @@ use FleetlogTest::Crowd;
 plan skip_all => 'no /proc here' unless -e "/proc/$$/status";
 my $few = 10;
 my $all = 1000;
-my $s = FleetlogTest->new('thousand', no_wait => 1, conf => "max_connections = 1060\nfleetlog.mqtt_listen = ''\nautovacuum = off\n");
+my $s = FleetlogTest->new('thousand', no_wait => 1, conf => "max_connections = 1060\nshared_buffers = 64MB\nfleetlog.mqtt_listen = ''\nautovacuum = off\n");
 
 $s->sql("SELECT fleetlog.create_stream(n, shards => 2) FROM unnest(ARRAY['quiet', 'few', 'busy']) n");
 # The first record of a shard makes rows of its own, of which sessions are told; the later ones do not.
