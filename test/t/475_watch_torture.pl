@@ -38,6 +38,7 @@ for my $w (@watchers)
     $w->{said} = '';
 }
 my $runs = 0;
+my @cut_faults;
 
 sub attach
 {
@@ -105,6 +106,7 @@ for my $round (1 .. $rounds)
         my ($w) = sort { rand() <=> 0.5 } grep { !$_->{sql} } @watchers;
         publish_some();
         call_watch();
+        push @cut_faults, grep { $_ ne '' } split /\n/, $s->sql("SELECT cut_faults(s, p) FROM (VALUES ('st'::regclass, 'r/'), ('la', 'l/')) x (s, p), generate_series(1, 5)");
         detach($w, rand() < 0.5 ? 'kill' : 'stop');
         my $what = rand();
         # Its history goes: the slot is dropped, or has moved on, or the log is trimmed.
@@ -123,6 +125,8 @@ for my $round (1 .. $rounds)
     my @failed = grep { ($s->finish_sql($_))[0] != 0 } @writers;
     is(scalar @failed, 0, "round $round: the writers have done their work");
 }
+
+is(join("\n", @cut_faults), '', 'each state that watch() told was that of its position, in the middle of the writes');
 
 # A last write, which each sees.
 $s->sql("SELECT fleetlog.publish(m || p || '/end', 'end', retain => true) FROM unnest(ARRAY['r/', 'l/']) m, unnest(ARRAY['even', 'odd']) p");

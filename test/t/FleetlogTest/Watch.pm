@@ -37,6 +37,18 @@ BEGIN
     END LOOP;
     IF random() < 0.05 THEN RAISE EXCEPTION 'rolled back on purpose' USING ERRCODE = 'P0002'; END IF;
 END \$\$;
+-- Is a state that watch() tells exactly what the records below its position imply? Keys that differ.
+CREATE FUNCTION cut_faults(state regclass, prefix text) RETURNS text LANGUAGE plpgsql AS \$\$
+DECLARE
+    told jsonb;
+    at jsonb;
+BEGIN
+    SELECT coalesce(jsonb_object_agg(key, fleetlog.text(payload)) FILTER (WHERE event = 'row'), '{}'), (array_agg(position) FILTER (WHERE event = 'end-snapshot'))[1] INTO told, at FROM fleetlog.watch(state);
+    RETURN (SELECT string_agg(key || ': told ' || coalesce(told ->> key, 'none') || ', last record ' || last, '; ') FROM
+        (SELECT DISTINCT ON (key) key, fleetlog.text(payload) AS last FROM t
+            WHERE key LIKE prefix || '%' AND log_offset < (at -> 'streams' -> 'public.t' -> shard::text ->> 'offset')::bigint ORDER BY key, ts DESC, shard DESC, log_offset DESC) e
+        WHERE coalesce(told ->> key, '') <> last);
+END \$\$;
 CREATE PROCEDURE write_many(transactions int) LANGUAGE plpgsql AS \$\$
 BEGIN
     FOR i IN 1 .. transactions LOOP
