@@ -100,13 +100,13 @@ sub publish_some
 attach($_) for grep { !$_->{sql} } @watchers;
 for my $round (1 .. $rounds)
 {
-    my @writers = map { $s->start_sql('CALL write_many(' . (80 + int rand 120) . ')') } 1 .. 3;
+    my @writers = map { $s->start_sql('CALL write_many(' . (60 + int rand 80) . ')') } 1 .. 3;
     for my $step (1 .. 4)
     {
         my ($w) = sort { rand() <=> 0.5 } grep { !$_->{sql} } @watchers;
         publish_some();
         call_watch();
-        push @cut_faults, grep { $_ ne '' } split /\n/, $s->sql("SELECT cut_faults(s, p) FROM (VALUES ('st'::regclass, 'r/'), ('la', 'l/')) x (s, p), generate_series(1, 5)");
+        push @cut_faults, grep { $_ ne '' } split /\n/, $s->sql("SELECT cut_faults(s, p) FROM (VALUES ('st'::regclass, 'r/'), ('la', 'l/')) x (s, p), generate_series(1, 3)");
         detach($w, rand() < 0.5 ? 'kill' : 'stop');
         my $what = rand();
         # Its history goes: the slot is dropped, or has moved on, or the log is trimmed.
