@@ -23,6 +23,7 @@
 #include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
 #include "fleetlog/net.h"
+#include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
@@ -61,6 +62,7 @@ _PG_init(void)
 	fl_auth_settings_define();
 	fl_mqtt_define_settings();
 	fl_net_settings_define();
+	fl_session_define_settings();
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");
@@ -71,6 +73,7 @@ _PG_init(void)
 	fl_log_init();
 	fl_xact_init();
 	fl_state_init();
+	fl_session_callbacks_init();
 	fl_catalog_init();
 	fl_refuse_init();
 	fl_stream_scan_init();

@@ -388,7 +388,7 @@ static void
 write_item(FlShard *shard, BatchItem *item)
 {
 	/* In the ring; ours until the door may reuse it. */
-	item->base = fl_turn_write(shard, item->entry, (uint8 *) fl_ring_body(item->entry));
+	item->base = fl_turn_write(shard, item->entry, (uint8 *) fl_ring_body(item->entry), fl_ring_events(item->entry));
 	item->err = FL_ERR_NONE;
 }
 

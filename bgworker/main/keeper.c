@@ -31,6 +31,7 @@
 #include "fleetlog/catalog.h"
 #include "fleetlog/log.h"
 #include "fleetlog/log_tail.h"
+#include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
@@ -295,6 +296,7 @@ fl_main_keeper(Datum arg)
 		watch_disk();
 		if (in_transaction(load_streams, InvalidOid) && extension_gone)
 			leave_without_extension();
+		fl_sessions_keep();
 		look_after_streams();
 		if (GetCurrentTimestamp() - last_freeze >= FREEZE_MS * INT64CONST(1000))
 		{

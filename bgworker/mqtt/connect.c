@@ -3,8 +3,8 @@
  *		CONNECT: what is offered, who it is, whom it replaces.
  *
  * The order is that of the standard: the packet is checked, then the login,
- * then the takeover, then CONNACK.  Login and takeover may take longer than a
- * turn; the CONNECT's bytes are kept meanwhile and decoded again, so that there
+ * then the takeover, then the session (session.c), then CONNACK.  Each of them
+ * may take longer than a turn; the CONNECT's bytes are kept meanwhile and decoded again, so that there
  * is one path whatever the delay was.  Reading is paused until CONNACK.
  */
 #include "postgres.h"
@@ -111,8 +111,8 @@ keep_connect(FlMqttConn *conn, const FlMqttFrame *frame)
 }
 
 /* The kept CONNECT once more; it decoded before, so it does now. */
-static void
-decode_kept(FlMqttConn *conn, FlMqttConnect *connect)
+void
+fl_mqtt_decode_kept(FlMqttConn *conn, FlMqttConnect *connect)
 {
 	FlMqttFrame frame = {0};
 	FlMqttFault fault;
@@ -214,25 +214,31 @@ announce(FlMqttConn *conn, FlMqttProps *props)
 	fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, fl_mqtt_retain_available() ? 1 : 0);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, conn->max_in_packet);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, 0);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, conn->session.number != 0 ? conn->session_expiry_s : 0);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_WILDCARD_AVAILABLE, 1);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_SUBSCRIPTION_ID_AVAILABLE, 1);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_SHARED_AVAILABLE, 0);
 }
 
 static void
-open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
+set_limits(FlMqttConn *conn)
 {
 	const FlTenant *tenant = conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
-	FlMqttConnack connack;
-	FlMqttPending *pending = conn->pending;
 
-	connack.session_present = false; /* session expiry is 0: nothing is ever kept */
-	connack.code = FL_MQTT_RC_SUCCESS;
-	fl_mqtt_props_init(&connack.props);
 	conn->max_unacked = inflight_limit(tenant);
 	conn->max_in_packet = packet_limit(tenant);
 	conn->max_levels = level_limit(tenant);
+}
+
+void
+fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlMqttConnack connack;
+	FlMqttPending *pending = conn->pending;
+
+	connack.session_present = pending->session_present;
+	connack.code = FL_MQTT_RC_SUCCESS;
+	fl_mqtt_props_init(&connack.props);
 	if (conn->version == FL_MQTT_5_0)
 	{
 		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM, PG_UINT16_MAX);
@@ -284,8 +290,9 @@ try_register(FlMqttConn *conn)
 				FL_COUNT(FL_C_TAKEOVERS, 1);
 			}
 			conn->registered = true;
-			decode_kept(conn, &connect);
-			open_connection(conn, &connect);
+			fl_mqtt_decode_kept(conn, &connect);
+			set_limits(conn);
+			fl_mqtt_open_session(conn, &connect);
 			break;
 		case FL_REGISTER_TAKEOVER:
 			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
@@ -340,10 +347,8 @@ static bool
 begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	FlAuthStart start =
-		conn->pending->certificate
-			? fl_mqtt_begin_certificate(conn)
-			: fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
-							(const char *) connect->password.data, connect->password.len, &conn->pending->identity);
+		fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
+					  (const char *) connect->password.data, connect->password.len, &conn->pending->identity);
 
 	if (start == FL_AUTH_BUSY)
 		return false;
@@ -351,7 +356,7 @@ begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 	if (start == FL_AUTH_ACCEPTED)
 		logged_in(conn, connect);
 	else if (start == FL_AUTH_REFUSED)
-		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, conn->pending->certificate ? "malformed name in its certificate" : "malformed user name or password");
+		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "malformed user name or password");
 	return true;
 }
 
@@ -395,7 +400,7 @@ serve_login_queue(FlMqttDoor *door)
 		bool begun;
 
 		door->current = conn;
-		decode_kept(conn, &connect);
+		fl_mqtt_decode_kept(conn, &connect);
 		fl_mqtt_leave_login_queue(conn);
 		begun = begin_login(conn, &connect);
 		if (!begun)
@@ -410,76 +415,21 @@ serve_login_queue(FlMqttDoor *door)
 	}
 }
 
-/* The answer takes a while. */
-static void
-await_login(FlMqttConn *conn, const FlMqttConnect *connect)
-{
-	fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
-	/* Nobody overtakes those who wait already. */
-	if (conn->door->login_count > 0 || !begin_login(conn, connect))
-		queue_login(conn, connect);
-}
-
-static void
-log_in_anonymously(FlMqttConn *conn, const FlMqttConnect *connect)
-{
-	FlIdentity *identity = &conn->pending->identity;
-
-	memset(identity, 0, sizeof(*identity));
-	identity->kind = FL_IDENTITY_ANONYMOUS;
-	logged_in(conn, connect);
-}
-
-/*
- * Who gives no password is who TLS has proved it to be.  False: that is nobody.
- * A password goes before, so that a gateway with a certificate of its own can
- * speak for its devices.
- */
-static bool
-log_in_by_tls(FlMqttConn *conn, const FlMqttConnect *connect)
-{
-	const char *why;
-
-	switch (fl_mqtt_proof(conn, &conn->pending->identity, &why))
-	{
-		case FL_NET_PROOF_NONE:
-			return false;
-		case FL_NET_PROOF_NAMELESS:
-			/* Nobody in particular: what is open to all is open to it. */
-			if (fl_mqtt_allow_anonymous && connect->username.len == 0)
-				return false;
-			refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
-			return true;
-		case FL_NET_PROOF_CERTIFICATE:
-			conn->pending->certificate = true;
-			await_login(conn, connect);
-			return true;
-		case FL_NET_PROOF_PSK:
-			if (why != NULL)
-				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
-			else if (!fl_mqtt_user_agrees(&conn->pending->identity, connect->username))
-				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "its pre-shared key is another device's");
-			else
-				logged_in(conn, connect);
-			return true;
-	}
-	return false;
-}
-
 static void
 log_in(FlMqttConn *conn)
 {
 	FlMqttConnect connect;
+	FlIdentity *identity = &conn->pending->identity;
 
-	decode_kept(conn, &connect);
-	if (!connect.has_password && log_in_by_tls(conn, &connect))
-		return;
+	fl_mqtt_decode_kept(conn, &connect);
 	/* An empty user name says as little as none. */
 	if (connect.username.len == 0)
 	{
+		memset(identity, 0, sizeof(*identity));
+		identity->kind = FL_IDENTITY_ANONYMOUS;
 		wipe_password(conn, &connect);
 		if (fl_mqtt_allow_anonymous)
-			log_in_anonymously(conn, &connect);
+			logged_in(conn, &connect);
 		else
 			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 						 "no user name, and fleetlog.allow_anonymous is off");
@@ -487,7 +437,12 @@ log_in(FlMqttConn *conn)
 	else if (!connect.has_password)
 		refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
 	else
-		await_login(conn, &connect);
+	{
+		fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
+		/* Nobody overtakes those who wait already. */
+		if (conn->door->login_count > 0 || !begin_login(conn, &connect))
+			queue_login(conn, &connect);
+	}
 }
 
 void
@@ -518,29 +473,15 @@ take_login(FlMqttDoor *door, const FlAuthResult *result)
 	if (conn == NULL || conn->state != FL_MQTT_STATE_AUTHENTICATING)
 		return;
 	door->current = conn;
-	decode_kept(conn, &connect);
+	fl_mqtt_decode_kept(conn, &connect);
 	switch (result->outcome)
 	{
 		case FL_AUTH_OUTCOME_ACCEPTED:
 			conn->pending->identity = result->identity;
-			if (conn->pending->certificate && !fl_mqtt_user_agrees(&result->identity, connect.username))
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate is another device's");
-			else
-				logged_in(conn, &connect);
-			break;
-		case FL_AUTH_OUTCOME_UNKNOWN:
-			if (fl_mqtt_allow_anonymous && connect.username.len == 0)
-				log_in_anonymously(conn, &connect);
-			else
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
-							 "no device has its certificate; fleetlog.set_certificate gives it to one");
+			logged_in(conn, &connect);
 			break;
 		case FL_AUTH_OUTCOME_BAD:
-			if (conn->pending->certificate)
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate or device is revoked");
-			else
-				refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
-							 "unknown, revoked, or wrong password");
+			refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "unknown, revoked, or wrong password");
 			break;
 		case FL_AUTH_OUTCOME_UNAVAILABLE:
 			refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");

@@ -87,8 +87,11 @@ fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state)
 		case FL_MQTT_STATE_TAKING_OVER:
 			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING);
 			break;
-		case FL_MQTT_STATE_OPEN:
+		case FL_MQTT_STATE_OPENING:
 			Assert(old == FL_MQTT_STATE_NEW || old == FL_MQTT_STATE_AUTHENTICATING || old == FL_MQTT_STATE_TAKING_OVER);
+			break;
+		case FL_MQTT_STATE_OPEN:
+			Assert(old == FL_MQTT_STATE_OPENING);
 			break;
 		case FL_MQTT_STATE_CLOSED:
 			Assert(old != FL_MQTT_STATE_CLOSED);
@@ -190,15 +193,15 @@ handle_ping(FlMqttConn *conn)
 static void
 handle_disconnect(FlMqttConn *conn, const FlMqttReasonPacket *disconnect)
 {
-	/*
-	 * MQTT-3.14.2.2.2: the session expiry, 0 at CONNECT as far as we are
-	 * concerned, must not be raised by the last word.
-	 */
-	if (fl_mqtt_props_int(&disconnect->props, FL_MQTT_P_SESSION_EXPIRY, 0) != 0)
+	uint32 expiry = fl_mqtt_props_int(&disconnect->props, FL_MQTT_P_SESSION_EXPIRY, conn->session_expiry_s);
+
+	/* MQTT-3.14.2.2.2: a session that was to end with its connection must not be kept by the last word. */
+	if (expiry != 0 && conn->session_expiry_s == 0)
 	{
 		fl_mqtt_out_of_order(conn, "session expiry raised in DISCONNECT");
 		return;
 	}
+	fl_mqtt_change_expiry(conn, expiry);
 	/* MQTT-3.1.2-10, 3.1.1 MQTT-3.14.4-3: a normal end discards the will. */
 	conn->no_will = disconnect->reason == FL_MQTT_RC_SUCCESS;
 	fl_net_close(&conn->net, "client disconnected");
@@ -230,9 +233,10 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 			fl_mqtt_handle_answer(conn, packet->type, &packet->u.ack);
 			break;
 		case FL_MQTT_PUBREL:
-			fl_mqtt_handle_pubrel(conn, &packet->u.ack);
-			break;
+			return fl_mqtt_handle_pubrel(conn, &packet->u.ack);
 		case FL_MQTT_SUBSCRIBE:
+			if (!fl_mqtt_may_subscribe(conn))
+				return false;
 			fl_mqtt_handle_subscribe(conn, &packet->u.subscribe);
 			break;
 		case FL_MQTT_UNSUBSCRIBE:
@@ -328,7 +332,8 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	door->received = fl_wall_now();
 	door->current = conn;
 	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
-		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER)
+		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER &&
+		   conn->state != FL_MQTT_STATE_OPENING)
 	{
 		FlMqttVersion version = (FlMqttVersion) conn->version;
 		FlMqttFrame frame;
@@ -411,6 +416,9 @@ on_timer(FlNetConn *net)
 		case FL_MQTT_STATE_TAKING_OVER:
 			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "takeover took too long");
 			break;
+		case FL_MQTT_STATE_OPENING:
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "the session could not be opened in time");
+			break;
 		case FL_MQTT_STATE_OPEN:
 			check_keep_alive(conn);
 			break;
@@ -436,17 +444,14 @@ on_drained(FlNetConn *net)
 }
 
 static void
-on_certificate_end(FlNetConn *net, bool revoked)
+on_certificate_end(FlNetConn *net, const char *why)
 {
 	FlMqttConn *conn = (FlMqttConn *) net;
-	const char *why = revoked ? "its certificate was revoked" : "its certificate has expired";
 
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
 		ereport(LOG, (errmsg("fleetlog: %s is disconnected: %s", fl_mqtt_name(conn), why),
 					  errhint("It needs a new certificate.")));
 	conn->door->current = conn;
-	/* Who may no longer log in leaves no last word; whose time is over does. */
-	conn->no_will = conn->no_will || revoked;
 	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, why);
 	conn->door->current = NULL;
 }
@@ -493,8 +498,7 @@ on_close(FlNetConn *net, const char *why)
 	/* The will first: who takes over must find it on its way. */
 	if (was_open && conn->will != NULL && !conn->no_will && !conn->door->stopping)
 		fl_mqtt_publish_will(conn);
-	if (conn->registered)
-		fl_registry_unregister(&conn->key, conn->id);
+	fl_mqtt_leave_session(conn);
 	conn->registered = false;
 	if (conn->will)
 		pfree(conn->will);
@@ -519,6 +523,5 @@ const FlNetProtocol fl_mqtt_protocol = {
 	.on_timer = on_timer,
 	.on_drained = on_drained,
 	.on_certificate_end = on_certificate_end,
-	.on_psk = fl_mqtt_find_psk,
 	.on_close = on_close,
 };

@@ -86,6 +86,7 @@ create_door(int index)
 	door->users = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * FL_HEADERS_MAX_COUNT);
 	door->trie = fl_trie_create(alloc);
 	fl_mqtt_conns_init(door);
+	fl_mqtt_sessions_init(door);
 	fl_mqtt_feed_init(door);
 	door->net = fl_net_create(context, index, fl_max_connections);
 	door->ingest = fl_ingest_create(index, fl_mqtt_ingest_done, door);
@@ -161,6 +162,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_take_logins(door);
 	fl_mqtt_take_evictions(door);
 	fl_mqtt_retry_takeovers(door);
+	fl_mqtt_retry_sessions(door);
 	fl_mqtt_retry_wills(door);
 	fl_mqtt_resume_full(door);
 	fl_mqtt_feed_interest(door);
@@ -192,6 +194,7 @@ recover(FlMqttDoor *door)
 
 	door->current = NULL;
 	door->current_lag = NULL;
+	door->record_event = NULL;
 	fl_buf_reset(&door->out);
 	fl_buf_reset(&door->headers);
 	feed = fl_mqtt_feed_failed(door);
@@ -224,21 +227,6 @@ hand_over(FlMqttDoor *door)
 	return door->feed_wanted ? 0 : fl_ingest_due_in(door->ingest);
 }
 
-void
-fl_mqtt_absorb_error(FlMqttDoor *door)
-{
-	MemoryContextSwitchTo(door->context);
-	HOLD_INTERRUPTS();
-	/* Outside of transactions there is nobody else to release them. */
-	LWLockReleaseAll();
-	EmitErrorReport();
-	AbortOutOfAnyTransaction();
-	fl_worker_own_resources();
-	MemoryContextSwitchTo(door->context);
-	FlushErrorState();
-	RESUME_INTERRUPTS();
-}
-
 static long
 run_turn(FlMqttDoor *door)
 {
@@ -255,8 +243,15 @@ run_turn(FlMqttDoor *door)
 	}
 	PG_CATCH();
 	{
+		MemoryContextSwitchTo(door->context);
 		HOLD_INTERRUPTS();
-		fl_mqtt_absorb_error(door);
+		/* Outside of transactions there is nobody else to release them. */
+		LWLockReleaseAll();
+		EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		fl_worker_own_resources();
+		MemoryContextSwitchTo(door->context);
+		FlushErrorState();
 		/* Had we committed and not flushed yet, the flusher would not know of it. */
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 		if (!recover(door))
@@ -291,7 +286,7 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 	if (door->feed_more)
 		return 0;
 	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
-		!dlist_is_empty(&door->retained) ||
+		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
 		fl_mqtt_wills_wait())
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	return shorter(wait, FL_MQTT_STATS_MS);

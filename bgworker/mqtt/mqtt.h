@@ -16,9 +16,9 @@
  *	deliver.c		messages out: queue, packet identifiers, sizes
  *	feed.c			the log up to the durable tail, matched once
  *	catchup.c		connections that read the log at their own pace
+ *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
- *	secure.c		who a connection is by TLS: certificate, pre-shared key
  *	will.c			will messages
  *	log.c			log lines that do not flood
  */
@@ -36,6 +36,7 @@
 #include "fleetlog/mount_stat.h"
 #include "fleetlog/mqtt_packet.h"
 #include "fleetlog/net.h"
+#include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 
@@ -91,6 +92,7 @@ typedef enum FlMqttState
 	FL_MQTT_STATE_NEW,            /* waiting for CONNECT, CONNECT timeout runs */
 	FL_MQTT_STATE_AUTHENTICATING, /* the password is being checked elsewhere */
 	FL_MQTT_STATE_TAKING_OVER,    /* another connection of this client has to go first */
+	FL_MQTT_STATE_OPENING,        /* its session is looked up, and written */
 	FL_MQTT_STATE_OPEN,           /* CONNACK was sent */
 	FL_MQTT_STATE_CLOSED          /* on_close was called; nothing is sent any more */
 } FlMqttState;
@@ -120,7 +122,7 @@ typedef struct FlMqttPending
 	int64 since_ms;
 	bool assigned;       /* the client id is ours */
 	bool queued;         /* in door->logins */
-	bool certificate;    /* it logs in by the certificate of its connection */
+	bool session_present;
 	FlIdentity identity; /* valid from TAKING_OVER on */
 	Size len;
 	uint8 bytes[FLEXIBLE_ARRAY_MEMBER];
@@ -214,14 +216,18 @@ typedef struct FlMqttSubscriber
 /* A QoS 2 message of the client, from its PUBLISH to its PUBREL (qos2.c). */
 typedef enum FlMqttReceivedState
 {
-	FL_MQTT_RECEIVED_PENDING, /* handed on, not known to be durable */
-	FL_MQTT_RECEIVED_STORED   /* durable, PUBREC was sent */
+	FL_MQTT_RECEIVED_PENDING,  /* handed on, not known to be durable */
+	FL_MQTT_RECEIVED_STORED,   /* durable, PUBREC was sent */
+	FL_MQTT_RECEIVED_RESTORED, /* of an earlier connection: `from` says what is known of it */
+	FL_MQTT_RECEIVED_RELEASING /* its release is being written, PUBCOMP follows */
 } FlMqttReceivedState;
 
 typedef struct FlMqttReceivedId
 {
 	uint16 id;
-	uint8 state; /* FlMqttReceivedState */
+	uint8 state;        /* FlMqttReceivedState */
+	bool counted;       /* in conn->unacked */
+	FlSessionItem from; /* of a RESTORED one */
 } FlMqttReceivedId;
 
 typedef struct FlMqttReceived
@@ -249,8 +255,11 @@ struct FlMqttConn
 	FlMqttSubscriber *sub;
 	uint64 id;
 	FlConnKey key;        /* in the registry, when registered */
+	FlSessionRef session; /* number 0: none that outlives the connection */
+	uint32 session_expiry_s;
+	uint16 session_pending; /* what was handed over for the session and has no answer yet */
 	int64 last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
-	dlist_node wait_node; /* in door->full, taking_over or logins */
+	dlist_node wait_node; /* in door->full, taking_over, opening or logins */
 	uint64 published;     /* PUBLISH received */
 	uint32 max_packet;    /* the client's maximum packet size */
 	uint32 max_in_packet; /* ours, as announced */
@@ -267,6 +276,7 @@ struct FlMqttConn
 	bool stats_dirty;
 	bool out_paused;  /* reading paused because the client reads no answers */
 	bool acks_paused; /* reading paused because too much is unacknowledged */
+	bool session_ending;
 };
 
 /* ---- messages ---- */
@@ -355,6 +365,8 @@ struct FlMqttDoor
 
 	dlist_head full; /* connections waiting for room in ingest */
 	dlist_head taking_over;
+	dlist_head opening; /* those whose session cannot be looked up or written yet */
+	struct HTAB *leaving; /* closed connections whose messages are under way */
 	dlist_head logins; /* those whose login could not be begun yet */
 	int login_count;
 	dlist_head lagging;
@@ -382,6 +394,8 @@ struct FlMqttDoor
 	TimestampTz received; /* when the bytes at hand came */
 	FlBuf out;     /* one packet */
 	FlBuf headers; /* one header list */
+	uint8 event[FL_SESSION_RECEIVED_SIZE];
+	uint8 *record_event; /* of the message at hand, NULL = none */
 	char *keys;    /* record key and shard key */
 	FlIdentity identity;
 	uint64 identity_of; /* connection whose identity that is, 0 = nobody's */
@@ -425,18 +439,41 @@ extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 /* Whoever reads catalog or log in a turn calls it first; it ends with the turn. */
 extern void fl_mqtt_begin_transaction(FlMqttDoor *door);
 
-/* An error was caught outside of the turn's own boundary: aborts what there is, and logs it. */
-extern void fl_mqtt_absorb_error(FlMqttDoor *door);
-
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
 extern void fl_mqtt_take_logins(FlMqttDoor *door);
+/* Login, takeover and session are done: CONNACK. */
+extern void fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect);
+/* The kept CONNECT once more. */
+extern void fl_mqtt_decode_kept(FlMqttConn *conn, FlMqttConnect *connect);
 /* The connection waits no more for its login to be begun. */
 extern void fl_mqtt_leave_login_queue(FlMqttConn *conn);
 extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 
+/* What comes back with a record or event whose fate is known; the lowest 16 bits are the packet identifier. */
+#define FL_MQTT_COOKIE_QOS2      0x10000
+#define FL_MQTT_COOKIE_JOURNALED 0x20000 /* counted in session_pending */
+#define FL_MQTT_COOKIE_KIND      0x300000 /* 0: a record */
+#define FL_MQTT_COOKIE_SESSION   (0x100000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_RELEASE   (0x200000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_ENDED     (0x300000 | FL_MQTT_COOKIE_JOURNALED)
+
+/* in session.c */
+extern void fl_mqtt_sessions_init(FlMqttDoor *door);
+extern void fl_mqtt_open_session(FlMqttConn *conn, const FlMqttConnect *connect);
+extern void fl_mqtt_retry_sessions(FlMqttDoor *door);
+extern uint8 *fl_mqtt_received_event(FlMqttConn *conn, const FlMqttPublish *publish);
+extern uint32 fl_mqtt_content_hash(const FlMqttPublish *publish);
+extern bool fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id);
+extern void fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry);
+extern bool fl_mqtt_may_subscribe(FlMqttConn *conn);
+extern bool fl_mqtt_session_done(FlMqttDoor *door, FlMqttConn *conn, uint64 conn_id, uint64 cookie, FlError err);
+extern void fl_mqtt_leave_session(FlMqttConn *conn);
+
 /* in publish.c */
+/* There is no room now: the packet will be presented again. */
+extern void fl_mqtt_wait_for_room(FlMqttConn *conn);
 /* False: there is no room now, present the packet again. */
 extern bool fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish);
 extern bool fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
@@ -448,12 +485,22 @@ extern void fl_mqtt_resume_full(FlMqttDoor *door);
 extern void fl_mqtt_one_less_unacked(FlMqttConn *conn);
 
 /* in qos2.c */
+typedef enum FlMqttRepeat
+{
+	FL_MQTT_NEW,      /* a message that is not known */
+	FL_MQTT_REPEATED, /* dealt with */
+	FL_MQTT_NOT_YET   /* it is known, and not known to be durable: present the packet again */
+} FlMqttRepeat;
+
+extern FlMqttRepeat fl_mqtt_check_repeat(FlMqttConn *conn, const FlMqttPublish *publish);
 extern bool fl_mqtt_reserve_received(FlMqttConn *conn);
 extern void fl_mqtt_add_received(FlMqttConn *conn, uint16 packet_id);
-extern bool fl_mqtt_is_received(FlMqttConn *conn, const FlMqttPublish *publish);
+extern void fl_mqtt_restore_received(FlMqttConn *conn, const FlSessionItem *items, int n);
 extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id);
 extern void fl_mqtt_received_refused(FlMqttConn *conn, uint16 packet_id);
-extern void fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack);
+/* False: not now, present the packet again. */
+extern bool fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack);
+extern void fl_mqtt_released(FlMqttConn *conn, uint16 packet_id, FlError err);
 extern void fl_mqtt_free_received(FlMqttConn *conn);
 
 /* in headers.c */
@@ -541,14 +588,6 @@ extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
 extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
 extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
 extern const char *fl_mqtt_who_device(const FlMqttWho *who);
-
-/* in secure.c */
-extern int fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached);
-/* Whom TLS has proved the peer to be; certificate: only its name is known yet.  *why: what is wrong. */
-extern FlNetProof fl_mqtt_proof(FlMqttConn *conn, FlIdentity *identity, const char **why);
-extern FlAuthStart fl_mqtt_begin_certificate(FlMqttConn *conn);
-/* May a client that is this device call itself so? */
-extern bool fl_mqtt_user_agrees(const FlIdentity *identity, FlMqttBytes user);
 
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);

@@ -16,8 +16,7 @@
 #include "mqtt.h"
 #include "packet.h"
 
-#define KEY_ROOM    (2 * FL_TOPIC_MAX_LEN) /* for an expanded template */
-#define COOKIE_QOS2 0x10000                /* beside the packet identifier */
+#define KEY_ROOM (2 * FL_TOPIC_MAX_LEN) /* for an expanded template */
 
 /* ---- refusing ---- */
 
@@ -210,7 +209,12 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.mounts = fl_catalog_mounts_digest();
 	rec.wait = publish->qos > 0 && conn_id != 0;
 	rec.conn_id = conn_id;
-	rec.cookie = publish->packet_id | (publish->qos == 2 ? COOKIE_QOS2 : 0);
+	rec.cookie = publish->packet_id | (publish->qos == 2 ? FL_MQTT_COOKIE_QOS2 : 0);
+	if (door->record_event != NULL)
+	{
+		rec.event = door->record_event;
+		rec.cookie |= FL_MQTT_COOKIE_JOURNALED;
+	}
 	return fl_ingest_add(door->ingest, &rec);
 }
 
@@ -277,8 +281,8 @@ check_receive_maximum(FlMqttConn *conn)
 	return false;
 }
 
-static void
-wait_for_room(FlMqttConn *conn)
+void
+fl_mqtt_wait_for_room(FlMqttConn *conn)
 {
 	conn->full = true;
 	dlist_push_tail(&conn->door->full, &conn->wait_node);
@@ -293,16 +297,21 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	Size client_id_len;
 	FlError err;
 
-	/* What is sent again is taken whatever is under way; its alias counts like any other. */
-	if (publish->qos == 2 && fl_mqtt_is_received(conn, publish))
-	{
-		(void) resolve_alias(conn, publish);
+	if (!resolve_alias(conn, publish))
 		return true;
+	/* What is sent again is taken whatever is under way. */
+	switch (fl_mqtt_check_repeat(conn, publish))
+	{
+		case FL_MQTT_NEW:
+			break;
+		case FL_MQTT_REPEATED:
+			return true;
+		case FL_MQTT_NOT_YET:
+			fl_mqtt_wait_for_room(conn);
+			return false;
 	}
 	if (publish->qos > 0 && !check_receive_maximum(conn))
 		return false;
-	if (!resolve_alias(conn, publish))
-		return true;
 	if (publish->qos == 2 && !fl_mqtt_reserve_received(conn))
 		return true;
 	if (fl_topic_levels(publish->topic.data, publish->topic.len) > conn->max_levels)
@@ -312,11 +321,15 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 		return true;
 	}
 	client_id = fl_mqtt_client_id(conn, &client_id_len);
+	conn->door->record_event = fl_mqtt_received_event(conn, publish);
 	err = fl_mqtt_route(conn->door, fl_mqtt_identity(conn), client_id, client_id_len, publish,
 						(FlMqttVersion) conn->version, conn->id, &why);
+	if (err == FL_ERR_NONE && conn->door->record_event != NULL)
+		conn->session_pending++;
+	conn->door->record_event = NULL;
 	if (err == FL_ERR_SHARD_BUSY)
 	{
-		wait_for_room(conn);
+		fl_mqtt_wait_for_room(conn);
 		return false;
 	}
 	FL_COUNT(FL_C_PUBLISH_IN, 1);
@@ -417,13 +430,15 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 
 	FL_STOP_POINT("door_before_ack");
 	conn = fl_mqtt_find(door, conn_id);
+	if (fl_mqtt_session_done(door, conn, conn_id, cookie, err))
+		return fl_mqtt_find(door, conn_id) != NULL;
 	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN)
 		return false;
 	door->current = conn;
 	if (err == FL_ERR_NONE)
-		acknowledge(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie);
+		acknowledge(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie);
 	else
-		refuse_later(conn, cookie & COOKIE_QOS2 ? 2 : 1, (uint16) cookie, err);
+		refuse_later(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie, err);
 	door->current = NULL;
 	/* Above it may have been closed. */
 	conn = fl_mqtt_find(door, conn_id);

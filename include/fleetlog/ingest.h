@@ -61,6 +61,7 @@ typedef struct FlIngestRecord
 	int32		headers_len;
 	bool		state;			/* its value goes into a state table (state.h), as the mounts were */
 	uint32		mounts;			/* fl_catalog_mounts_digest of these mounts */
+	uint8	   *event;			/* session event RECEIVED, whose distance is set here; NULL = none */
 	bool		wait;			/* somebody waits for the position (QoS 1, 2) */
 	uint64		conn_id;		/* handed back; 0 = nobody */
 	uint64		cookie;			/* handed back, e.g. packet identifier */
@@ -86,6 +87,23 @@ extern FlIngest *fl_ingest_create(int door, FlIngestDone done, void *arg);
  * No transaction needed.
  */
 extern FlError fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec);
+
+/* Events of a session that belong to no record, to be written to the journal. */
+typedef struct FlIngestEvents
+{
+	Oid			journal;		/* fl_journal_stream */
+	const uint8 *bytes;
+	uint32		len;
+	bool		wait;
+	uint64		conn_id;
+	uint64		cookie;
+} FlIngestEvents;
+
+/*
+ * Likewise; they become a record of the journal, and are applied when it commits.
+ * The disk reserve does not stop them.
+ */
+extern FlError fl_ingest_add_events(FlIngest *ing, const FlIngestEvents *events);
 
 /*
  * Write what should go now without the appender, where that is possible: nobody

@@ -54,6 +54,7 @@ typedef struct FlAppend
 	const char *sender_tenant;	/* for a producer's own batch; NULL in our own */
 	const char *sender_device;
 	bool		foreign;		/* a producer's own batch: attributes are not ours */
+	bool		hidden;			/* not seen by logical decoding */
 } FlAppend;
 
 typedef enum FlLockWait

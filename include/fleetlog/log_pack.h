@@ -26,7 +26,7 @@
 
 /* Flags of the first byte. */
 #define FL_PACK_INIT_PAGE		0x01	/* the page is new */
-#define FL_PACK_NO_DECODE		0x02	/* a rewrite of rows already decoded */
+#define FL_PACK_NO_DECODE		0x02	/* rows that nobody decodes */
 #define FL_PACK_MAX_TS			0x04	/* the page's running maximum is not the append time */
 #define FL_PACK_FOREIGN			0x08	/* a producer's own batch; a sender follows */
 #define FL_PACK_PRODUCER		0x10	/* producer id, epoch, sequence are given */

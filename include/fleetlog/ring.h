@@ -39,8 +39,9 @@
 /* Bytes of one door's ring, a power of two. */
 extern uint32 fl_door_ring_bytes(void);
 
-/* Largest body that may be put into a ring. */
+/* Largest body that may be put into a ring, and session events behind it. */
 extern uint32 fl_ring_max_body(void);
+#define FL_RING_MAX_EVENTS	(32 * 1024)
 
 /* ---- the door's side ------------------------------------------------------ */
 
@@ -48,10 +49,12 @@ extern uint32 fl_ring_max_body(void);
 extern void fl_ring_door_start(int door);
 
 /*
- * Put an entry; false when there is no room now.  total_len and body_len are
- * set here.  *end is the ring position behind the entry.
+ * Put an entry with its body and entry->events_len bytes of events; false when
+ * there is no room now.  total_len and body_len are set here.  *end is the ring
+ * position behind the entry.
  */
-extern bool fl_ring_put(int door, FlIngestEntry *entry, const uint8 *body, uint32 body_len, uint64 *end);
+extern bool fl_ring_put(int door, FlIngestEntry *entry, const uint8 *body, uint32 body_len, const uint8 *events,
+						uint64 *end);
 
 /* Take the next answer; false when there is none. */
 extern bool fl_ring_take_answer(int door, FlIngestResult *result);
@@ -81,6 +84,12 @@ static inline const uint8 *
 fl_ring_body(const FlIngestEntry *entry)
 {
 	return (const uint8 *) (entry + 1);
+}
+
+static inline const uint8 *
+fl_ring_events(const FlIngestEntry *entry)
+{
+	return fl_ring_body(entry) + entry->body_len;
 }
 
 /* False when the door has not fetched its answers: try again later. */

@@ -153,8 +153,8 @@ typedef struct FlIngestEntry
 	uint32		mounts;			/* fl_catalog_mounts_digest of the mounts it routed by */
 	uint64		settled;		/* failed batches of the shard up to this number are settled at the door */
 	uint32		generation;		/* of the appender, as the door knows it */
-	uint32		reserved;
-	/* body follows */
+	uint32		events_len;		/* session events behind the body (session_event.h) */
+	/* body and events follow */
 } FlIngestEntry;
 
 #define FL_INGEST_STATE		0x00000001u /* has records whose values go into a state table */

@@ -31,10 +31,10 @@ extern FlError fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *inf
 
 /*
  * Append the batch to its shard, whose lock is held.  `body` is the entry's body
- * and is stamped in place.  Returns the offset of its first record; raises what
- * fl_log_append raises.
+ * and is stamped in place; `events` are its session events.  Returns the offset of
+ * its first record; raises what fl_log_append raises.
  */
-extern int64 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body);
+extern int64 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events);
 
 /* All batches are written: do what belongs into the same transaction. */
 extern void fl_turn_finish(void);

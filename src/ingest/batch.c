@@ -43,6 +43,8 @@ reset_batch(FlIngestBatch *batch)
 	batch->base_offset = -1;
 	fl_batch_builder_reset(&batch->builder);
 	fl_buf_reset(&batch->body);
+	fl_buf_reset(&batch->events);
+	fl_buf_reset(&batch->spans);
 }
 
 FlIngestBatch *
@@ -57,6 +59,8 @@ fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec)
 		batch = MemoryContextAllocZero(ing->mcxt, sizeof(FlIngestBatch));
 		fl_batch_builder_init(&batch->builder, &ing->alloc, fl_ring_max_body());
 		fl_buf_init(&batch->body, &ing->alloc, fl_ring_max_body());
+		fl_buf_init(&batch->events, &ing->alloc, FL_INGEST_MAX_EVENTS);
+		fl_buf_init(&batch->spans, &ing->alloc, sizeof(FlEventSpan) * FL_INGEST_MAX_RECORDS);
 	}
 	reset_batch(batch);
 	batch->codec = rec->codec;
@@ -77,6 +81,8 @@ fl_ingest_batch_free(FlIngest *ing, FlIngestBatch *batch)
 	}
 	fl_batch_builder_free(&batch->builder);
 	fl_buf_free(&batch->body);
+	fl_buf_free(&batch->events);
+	fl_buf_free(&batch->spans);
 	if (batch->waiters != NULL)
 		pfree(batch->waiters);
 	pfree(batch);
@@ -121,15 +127,67 @@ note_created(FlIngestBatch *batch, int64 created)
 		batch->max_created = created;
 }
 
+/* Room was made before. */
+static void
+add_events(FlIngestBatch *batch, const FlIngestRecord *rec, const uint8 *events, uint32 len)
+{
+	FlEventSpan span = {.index = batch->nrecords,.len = len,.counted = rec->event != NULL};
+
+	if (span.counted)
+		fl_session_set_distance(rec->event, (uint16) span.index);
+	fl_write_bytes(&batch->events, events, len);
+	fl_write_bytes(&batch->spans, &span, sizeof(span));
+}
+
+void
+fl_ingest_batch_strip_events(FlIngestBatch *batch)
+{
+	int			nspans = (int) (batch->spans.len / sizeof(FlEventSpan));
+	uint8	   *from = batch->events.data;
+	uint8	   *to = from;
+	int			keep = 0;
+	int			w = 0;
+	int			gone = 0;
+
+	for (int i = 0; i < nspans; i++)
+	{
+		FlEventSpan *spans = (FlEventSpan *) batch->spans.data;
+		FlEventSpan span = spans[i];
+		bool		ended;
+
+		for (; w < batch->nwaiters && batch->waiters[w].index < span.index; w++)
+			gone += batch->waiters[w].ended;
+		ended = w < batch->nwaiters && batch->waiters[w].index == span.index && batch->waiters[w].ended;
+		if (!ended)
+		{
+			memmove(to, from, span.len);
+			span.index -= gone;
+			if (span.counted)
+				fl_session_set_distance(to, (uint16) span.index);
+			to += span.len;
+			spans[keep++] = span;
+		}
+		from += span.len;
+	}
+	if (nspans == 0)
+		return;
+	batch->events.len = (size_t) (to - batch->events.data);
+	batch->spans.len = sizeof(FlEventSpan) * (size_t) keep;
+}
+
 FlResult
 fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *rec,
-					int reserved, const uint8 *headers, size_t headers_len)
+					int reserved, const uint8 *headers, size_t headers_len,
+					const uint8 *events, uint32 events_len)
 {
 	FlResult	res;
 
 	/* The batch's bytes and its count must agree, whatever fails. */
 	if (rec->wait)
 		reserve_waiter(ing, batch);
+	if (events_len > 0 && (fl_buf_reserve(&batch->events, events_len) == NULL ||
+						   fl_buf_reserve(&batch->spans, sizeof(FlEventSpan)) == NULL))
+		return FL_TOO_LARGE;
 	res = fl_batch_builder_add(&batch->builder, rec->created_ms,
 							   rec->key, rec->key != NULL ? rec->key_len : -1,
 							   rec->payload, rec->payload != NULL ? rec->payload_len : -1,
@@ -138,6 +196,8 @@ fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *r
 		return res;
 	if (rec->wait)
 		add_waiter(batch, rec);
+	if (events_len > 0)
+		add_events(batch, rec, events, events_len);
 	batch->has_state |= rec->state;
 	note_created(batch, rec->created_ms);
 	batch->nrecords++;

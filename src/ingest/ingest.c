@@ -201,9 +201,10 @@ fl_ingest_drop_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 }
 
 static bool
-may_join(const FlIngestBatch *b, const FlIngestRecord *rec, int64 size)
+may_join(const FlIngestBatch *b, const FlIngestRecord *rec, int64 size, uint32 events_len)
 {
-	return b->nrecords < FL_INGEST_MAX_RECORDS && fl_batch_builder_bytes(&b->builder) + size <= FL_INGEST_MAX_RAW &&
+	return b->events.len + events_len <= FL_INGEST_MAX_EVENTS &&
+		b->nrecords < FL_INGEST_MAX_RECORDS && fl_batch_builder_bytes(&b->builder) + size <= FL_INGEST_MAX_RAW &&
 		b->shards == rec->shards && b->codec == rec->codec && b->mounts == rec->mounts;
 }
 
@@ -212,13 +213,13 @@ may_join(const FlIngestBatch *b, const FlIngestRecord *rec, int64 size)
  * that has stayed empty, because its first record failed, is not worth closing.
  */
 static FlIngestBatch *
-batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size)
+batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size, uint32 events_len)
 {
 	FlIngestBatch *b = s->open;
 
 	if (b != NULL && b->nrecords == 0)
 		fl_ingest_drop_batch(ing, s, b);
-	else if (b != NULL && !may_join(b, rec, size))
+	else if (b != NULL && !may_join(b, rec, size, events_len))
 		close_batch(ing, s);
 	if (s->open == NULL)
 	{
@@ -285,29 +286,20 @@ check_record(const FlIngestRecord *rec)
 	return FL_ERR_NONE;
 }
 
-FlError
-fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
+/* The record has been checked; its headers are complete. */
+static FlError
+add_record(FlIngest *ing, const FlIngestRecord *rec, int reserved, const uint8 *headers, size_t headers_len,
+		   const uint8 *events, uint32 events_len)
 {
-	FlIngestShard *s;
+	int64		size = record_bytes(rec) + RECORD_OVERHEAD;
+	FlIngestShard *s = find_shard(ing, rec->stream, choose_shard(ing, rec));
 	FlIngestBatch *b;
-	const uint8 *headers;
-	size_t		headers_len;
-	int			reserved;
-	int64		size;
-	FlError		err;
 	FlResult	res;
 
-	err = check_record(rec);
-	if (err == FL_ERR_NONE)
-		err = fl_ingest_headers(ing, rec, &reserved, &headers, &headers_len);
-	if (err != FL_ERR_NONE)
-		return err;
-	size = record_bytes(rec) + RECORD_OVERHEAD;
-	s = find_shard(ing, rec->stream, choose_shard(ing, rec));
 	if (map_is_changing(s->stream, rec) || !has_room(ing, s, size))
 		return FL_ERR_SHARD_BUSY;
-	b = batch_for(ing, s, rec, size);
-	res = fl_ingest_batch_add(ing, b, rec, reserved, headers, headers_len);
+	b = batch_for(ing, s, rec, size, events_len);
+	res = fl_ingest_batch_add(ing, b, rec, reserved, headers, headers_len, events, events_len);
 	if (res != FL_OK)
 		return res == FL_TOO_LARGE ? FL_ERR_RECORD_TOO_LARGE : FL_ERR_MALFORMED;
 	fl_ingest_charge(ing, s, b, size);
@@ -317,6 +309,41 @@ fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
 	if (b->nrecords >= FL_INGEST_MAX_RECORDS)
 		close_batch(ing, s);
 	return FL_ERR_NONE;
+}
+
+FlError
+fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
+{
+	const uint8 *headers;
+	size_t		headers_len;
+	int			reserved;
+	FlError		err;
+
+	err = check_record(rec);
+	if (err == FL_ERR_NONE)
+		err = fl_ingest_headers(ing, rec, &reserved, &headers, &headers_len);
+	if (err != FL_ERR_NONE)
+		return err;
+	return add_record(ing, rec, reserved, headers, headers_len, rec->event,
+					  rec->event != NULL ? FL_SESSION_RECEIVED_SIZE : 0);
+}
+
+/*
+ * The disk reserve does not stop them: they are few bytes, and who has published
+ * before it was reached must be able to come to an end.
+ */
+FlError
+fl_ingest_add_events(FlIngest *ing, const FlIngestEvents *events)
+{
+	FlIngestRecord rec = {
+		.stream = events->journal,.shards = 1,.codec = FL_CODEC_LZ4,.payload = events->bytes,
+		.payload_len = (int32) events->len,.created_ms = FL_NO_TIMESTAMP,.wait = events->wait,
+		.conn_id = events->conn_id,.cookie = events->cookie
+	};
+
+	if (events->len > FL_INGEST_MAX_EVENTS)
+		return FL_ERR_RECORD_TOO_LARGE;
+	return add_record(ing, &rec, 0, NULL, 0, events->bytes, events->len);
 }
 
 /* ---- handing over -------------------------------------------------------------------- */
@@ -344,6 +371,7 @@ fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEnt
 	entry->mounts = b->mounts;
 	entry->settled = s->settled;
 	entry->flags = b->has_state ? FL_INGEST_STATE : 0;
+	entry->events_len = (uint32) b->events.len;
 }
 
 /* Somebody has the batch's bytes now; what is left to pay for are the waiters. */
@@ -370,7 +398,7 @@ send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	/* From here on whoever waits is owed an answer: the flusher must wake us. */
 	ing->nwaiting += b->nwaiters;
 	fl_ingest_note_owed(ing);
-	if (!fl_ring_put(ing->door, &entry, b->body.data, (uint32) b->body.len, &b->ring_end))
+	if (!fl_ring_put(ing->door, &entry, b->body.data, (uint32) b->body.len, b->events.data, &b->ring_end))
 	{
 		ing->nwaiting -= b->nwaiters;
 		fl_ingest_note_owed(ing);

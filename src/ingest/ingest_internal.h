@@ -13,10 +13,13 @@
 
 #include "fleetlog/ingest.h"
 #include "fleetlog/record_batch.h"
+#include "fleetlog/ring.h"
+#include "fleetlog/session_event.h"
 
 /* A batch is closed when it has so many records or would have more raw bytes. */
 #define FL_INGEST_MAX_RECORDS	1000
 #define FL_INGEST_MAX_RAW		(256 * 1024)
+#define FL_INGEST_MAX_EVENTS	FL_RING_MAX_EVENTS	/* bytes of session events */
 
 /* Full batches of one shard that may be with the appender at the same time. */
 #define FL_INGEST_MAX_SENT		4
@@ -47,12 +50,22 @@ typedef struct FlWaiter
 	bool		ended;			/* its connection has ended: the record is not to be written */
 } FlWaiter;
 
+/* Which record some of a batch's events belong to. */
+typedef struct FlEventSpan
+{
+	int32		index;			/* of the record in its batch */
+	uint32		len;
+	bool		counted;		/* the event has the distance to it */
+} FlEventSpan;
+
 typedef struct FlIngestBatch
 {
 	dlist_node	node;			/* in the shard's queue, oldest first */
 	FlBatchState state;
 	FlBatchBuilder builder;
 	FlBuf		body;			/* finished batch, until it is in the ring */
+	FlBuf		events;			/* session events of its records */
+	FlBuf		spans;			/* FlEventSpan for each of them */
 	bool		finished;
 	bool		has_state;		/* a record of it goes into a state table */
 	int			codec;
@@ -153,11 +166,15 @@ extern FlIngestBatch *fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *
 extern void fl_ingest_batch_free(FlIngest *ing, FlIngestBatch *batch);
 
 /*
- * Add a record with its complete headers.  FL_TOO_LARGE: it does not fit.  The
- * bytes that the batch has grown by are charged by the caller.
+ * Add a record with its complete headers, and its session events.  FL_TOO_LARGE:
+ * it does not fit.  The bytes that the batch has grown by are charged by the caller.
  */
 extern FlResult fl_ingest_batch_add(FlIngest *ing, FlIngestBatch *batch, const FlIngestRecord *rec,
-									int reserved, const uint8 *headers, size_t headers_len);
+									int reserved, const uint8 *headers, size_t headers_len,
+									const uint8 *events, uint32 events_len);
+
+/* Leave out the events of records whose waiters' connections have ended; the others get their new numbers. */
+extern void fl_ingest_batch_strip_events(FlIngestBatch *batch);
 
 /* Compress; afterwards batch->body is what goes into the ring. */
 extern void fl_ingest_batch_finish(FlIngest *ing, FlIngestBatch *batch);

@@ -133,6 +133,7 @@ strip_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 		fl_batch_builder_free(&b->builder);
 		b->builder = rest;
 	}
+	fl_ingest_batch_strip_events(b);
 	ing->nrecords -= b->nended;
 	s->stream->nrecords -= b->nended;
 	keep_rest(ing, s, b);

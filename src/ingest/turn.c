@@ -8,12 +8,14 @@
  */
 #include "postgres.h"
 
+#include "fleetlog/session.h"
 #include "fleetlog/state.h"
 #include "fleetlog/turn.h"
 
 void
 fl_turn_begin(void)
 {
+	fl_journal_begin();
 }
 
 FlError
@@ -40,14 +42,15 @@ has_values(const FlIngestEntry *entry)
 }
 
 int64
-fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
+fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events)
 {
 	FlAppend	a = {
 		.body = body,
 		.body_len = entry->body_len,
 		.nrecords = entry->nrecords,
 		.min_created = entry->min_created,
-		.max_created = entry->max_created
+		.max_created = entry->max_created,
+		.hidden = fl_journal_is_internal(entry->stream)
 	};
 	bool		state = has_values(entry);
 	int64		base;
@@ -58,6 +61,7 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body)
 	base = fl_log_append(shard, &a);
 	if (state)
 		fl_state_collect(shard, &a, base);
+	fl_journal_note(shard, base, events, entry->events_len);
 	FL_COUNT(FL_C_BATCHES, 1);
 	FL_COUNT(FL_C_RECORDS, entry->nrecords);
 	return base;
@@ -67,4 +71,5 @@ void
 fl_turn_finish(void)
 {
 	fl_state_apply();
+	fl_journal_finish();
 }

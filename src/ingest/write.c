@@ -140,7 +140,7 @@ write_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b, FlShard *shard, c
 	fl_ingest_fill_entry(s, b, &entry);
 	if (fl_turn_check(&entry, info) != FL_ERR_NONE || !fl_log_is_ready(shard, entry.nrecords))
 		return;
-	b->base_offset = fl_turn_write(shard, &entry, b->body.data);
+	b->base_offset = fl_turn_write(shard, &entry, b->body.data, b->events.data);
 }
 
 /* Stops at the first batch that is not written: what follows must not overtake it. */

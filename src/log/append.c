@@ -45,6 +45,7 @@ typedef struct Pieces
 	uint32		prefix_len;
 	const uint8 *body;
 	uint32		body_len;
+	bool		hidden;			/* from logical decoding */
 } Pieces;
 
 static void
@@ -118,7 +119,7 @@ register_small(const Pieces *p, const FlBatchHead *head, const xl_fl_append *x, 
 
 	/* It was decoded when the batch was stamped, so it is one. */
 	(void) fl_batch_decode_header(p->body, p->body_len, &packed.info);
-	packed.flags = fresh ? FL_PACK_INIT_PAGE : 0;
+	packed.flags = (fresh ? FL_PACK_INIT_PAGE : 0) | (p->hidden ? FL_PACK_NO_DECODE : 0);
 	packed.shard = x->shard;
 	packed.page_off = x->page_off;
 	packed.max_ts = x->max_ts;
@@ -195,7 +196,7 @@ write_span_part(Relation rel, FlShard *w, const Pieces *p, xl_fl_append *x, uint
 	uint32		len = reserve || off >= x->length ? 0 : Min(x->length - off, n * FL_PAGE_CAPACITY);
 
 	x->page_no = page_no;
-	x->flags = reserve ? FL_XL_RESERVE : 0;
+	x->flags = (reserve ? FL_XL_RESERVE : 0) | (p->hidden ? FL_XL_NO_DECODE : 0);
 	for (uint32 i = 0; i < n; i++)
 		bufs[i] = fl_new_page(rel, w, x->first_block + page_no + i);
 	if (RelationNeedsWAL(rel))
@@ -326,6 +327,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 		fresh = true;
 		head.first_item = 1;
 	}
+	p.hidden = batch->hidden;
 	p.body = batch->body;
 	p.body_len = batch->body_len;
 	fl_head_encode(p.prefix, &head);

@@ -79,7 +79,7 @@ typedef struct xl_fl_append
 	uint16		flags;			/* FL_XL_* */
 } xl_fl_append;
 
-#define FL_XL_NO_DECODE		0x0002	/* a rewrite of rows already decoded */
+#define FL_XL_NO_DECODE		0x0002	/* rows that nobody decodes */
 #define FL_XL_RESERVE		0x0004	/* CONT: the first pages, initialised only */
 
 /* XLOG_FL_GROW: one more record behind an uncompressed batch. */

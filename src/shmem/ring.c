@@ -23,7 +23,7 @@ StaticAssertDecl((FL_RESULT_SLOTS & (FL_RESULT_SLOTS - 1)) == 0, "the slots are 
 uint32
 fl_ring_max_body(void)
 {
-	return fl_door_ring_bytes() / 2 - (uint32) sizeof(FlIngestEntry) - 8;
+	return fl_door_ring_bytes() / 2 - (uint32) sizeof(FlIngestEntry) - 8 - FL_RING_MAX_EVENTS;
 }
 
 /* Bytes before the end of the ring, from this position on. */
@@ -52,12 +52,12 @@ fl_ring_door_start(int door)
 }
 
 bool
-fl_ring_put(int door, FlIngestEntry *entry, const uint8 *body, uint32 body_len, uint64 *end)
+fl_ring_put(int door, FlIngestEntry *entry, const uint8 *body, uint32 body_len, const uint8 *events, uint64 *end)
 {
 	FlDoor	   *d = &fl_shared->doors[door];
 	uint64		head = pg_atomic_read_u64(&d->in_head);
 	uint64		used = head - pg_atomic_read_u64(&d->in_tail);
-	Size		size = ENTRY_SIZE(body_len);
+	Size		size = ENTRY_SIZE(body_len + entry->events_len);
 	uint32		left = to_the_end(head);
 	uint32		skip = left < size ? left : 0;
 
@@ -77,6 +77,8 @@ fl_ring_put(int door, FlIngestEntry *entry, const uint8 *body, uint32 body_len, 
 	entry->body_len = body_len;
 	memcpy(entry_at(door, head), entry, sizeof(*entry));
 	memcpy(entry_at(door, head) + 1, body, body_len);
+	if (entry->events_len > 0)
+		memcpy((uint8 *) (entry_at(door, head) + 1) + body_len, events, entry->events_len);
 	head += size;
 	pg_write_barrier();
 	pg_atomic_write_u64(&d->in_head, head);

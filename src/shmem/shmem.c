@@ -20,6 +20,7 @@
 #include "fleetlog/auth.h"
 #include "fleetlog/net.h"
 #include "fleetlog/ring.h"
+#include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "shmem_internal.h"
@@ -28,7 +29,7 @@
 #define FL_TRANCHE			"fleetlog"
 
 /* A ring takes at least two of the largest records, with what surrounds them. */
-#define FL_RING_OVERHEAD	(64 * 1024)
+#define FL_RING_OVERHEAD	(64 * 1024 + FL_RING_MAX_EVENTS)
 
 FlShared   *fl_shared = NULL;
 FlCore	   *fl_core = NULL;
@@ -81,6 +82,7 @@ fl_shmem_request(void)
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
 	size = add_size(size, fl_net_shmem_size());
+	size = add_size(size, fl_sessions_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
@@ -167,6 +169,7 @@ fl_shmem_startup(void)
 	fl_auth_shmem_init();
 	fl_net_shmem_init();
 	fl_state_shmem_init();
+	fl_sessions_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

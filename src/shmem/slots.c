@@ -25,6 +25,7 @@
 #include "utils/wait_event.h"
 
 #include "fleetlog/compat.h"
+#include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
@@ -83,6 +84,9 @@ release_slot(int code, Datum arg)
 	/* An error may have brought us here from anywhere. */
 	LWLockReleaseAll();
 	ConditionVariableCancelSleep();
+	/* Its sessions before anybody can take its clients over. */
+	if (kind == FL_WORKER_FRONT_DOOR)
+		fl_sessions_clear_door(index);
 	LWLockAcquire(fl_shared->slots_lock, LW_EXCLUSIVE);
 	slot->pid = 0;
 	slot->pgprocno = 0;

@@ -15,7 +15,7 @@ my %p = map { $_->[0] => $_->[1] } @{ $ack->{properties} };
 is($p{36}, undef, 'QoS 2 is available');
 is($p{37}, 0, 'Retain Available 0');
 is($p{42}, 0, 'Shared Subscription Available 0');
-is($p{17}, 0, 'Session Expiry Interval 0 is what the session gets');
+is($p{17}, 3600, 'the session gets the expiry that it asked for');
 is($p{40} // 1, 1, 'wildcards are available');
 isnt($p{33} // 65535, 3, "O17: Receive Maximum is the server's own, not an echo");
 is($ack->{session_present}, 0, 'no session present');

@@ -1,0 +1,502 @@
+/*
+ * session.c
+ *		Sessions that outlive their connection, as a door has them: taken up at
+ *		CONNECT, written to by events, left at the end.
+ *
+ *	registered ─► look up ─► events ─durable─► attach ─► CONNACK ─► OPEN
+ *	                 │          (ends the old one, opens a new one, changes its expiry)
+ *	                 └─ nothing to write: attach at once; no session at all: no store
+ *
+ * CONNACK says what is durable: a session that is announced as present, or as kept
+ * for so long, is in the journal (docs/design/journal.md).
+ *
+ * A connection whose messages are on their way to the log keeps its place in the
+ * registry when it closes, until their fate is known ("leaving"): who comes back
+ * meanwhile waits like for a takeover, and finds every identifier that was
+ * stored.  So a message that is sent again is never taken for a new one.
+ *
+ * Not yet: subscriptions of a session.  A client that subscribes gives up its
+ * session, durably before its SUBACK, so Session Present is never announced for
+ * subscriptions that are gone.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "mb/pg_wchar.h"
+#include "utils/hsearch.h"
+
+#include "mqtt.h"
+#include "packet.h"
+
+/* A connection that has closed, and whose messages are under way. */
+typedef struct Leaving
+{
+	uint64 conn_id; /* hash key */
+	FlConnKey key;
+	FlSessionRef session;
+	uint16 pending;
+} Leaving;
+
+/* ---- events ---- */
+
+void
+fl_mqtt_sessions_init(FlMqttDoor *door)
+{
+	HASHCTL ctl = {0};
+
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(Leaving);
+	ctl.hcxt = door->context;
+	door->leaving = hash_create("fleetlog leaving connections", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	dlist_init(&door->opening);
+}
+
+/* What is in door->out goes to the journal. */
+static FlError
+hand_over_events(FlMqttConn *conn, uint64 cookie, bool wait)
+{
+	FlBuf *out = &conn->door->out;
+	FlIngestEvents events = {.bytes = out->data, .len = (uint32) out->len, .wait = wait, .conn_id = conn->id};
+	FlError err;
+
+	events.cookie = cookie;
+	if (out->failed)
+		elog(ERROR, "fleetlog: session events could not be encoded");
+	err = fl_journal_stream(&events.journal) ? fl_ingest_add_events(conn->door->ingest, &events) : FL_ERR_SHARD_BUSY;
+	fl_buf_reset(out);
+	if (err == FL_ERR_NONE && wait)
+		conn->session_pending++;
+	return err;
+}
+
+static FlSessionEvent
+event_of(const FlSessionRef *session, FlSessionEventType type)
+{
+	FlSessionEvent event = {0};
+
+	event.type = (uint8) type;
+	event.session = session->number;
+	event.generation = session->generation;
+	return event;
+}
+
+/* Identity and client id for the view, each cut to half of the room. */
+static void
+set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
+{
+	Size len;
+	const char *client_id = fl_mqtt_client_id(conn, &len);
+	int n = 0;
+
+	if (conn->who->kind == FL_IDENTITY_DEVICE)
+	{
+		char identity[FL_TENANT_MAX + FL_DEVICE_MAX + 2];
+		int id_len = snprintf(identity, sizeof(identity), "%s/%s", fl_mqtt_who_tenant(conn->who),
+							  fl_mqtt_who_device(conn->who));
+
+		n = pg_mbcliplen(identity, Min(id_len, (int) sizeof(identity) - 1), FL_SESSION_NAME_MAX / 2);
+		memcpy(room, identity, (Size) n);
+	}
+	room[n++] = '\0';
+	len = (Size) pg_mbcliplen(client_id, (int) len, FL_SESSION_NAME_MAX - n);
+	memcpy(room + n, client_id, len);
+	event->name = (const uint8 *) room;
+	event->name_len = (uint8) (n + (int) len);
+}
+
+/* ---- CONNECT ---- */
+
+/* MQTT-3.1.2.11.2; a client of 3.x that asks for no clean session means for ever. */
+static uint32
+wanted_expiry(const FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	const FlTenant *tenant = conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	uint32 expiry = conn->version == FL_MQTT_5_0 ? fl_mqtt_props_int(&connect->props, FL_MQTT_P_SESSION_EXPIRY, 0)
+					: connect->clean_start		 ? 0
+												 : PG_UINT32_MAX;
+
+	expiry = Min(expiry, (uint32) fl_max_session_expiry_s);
+	if (tenant != NULL && tenant->max_session_expiry_s > 0)
+		expiry = Min(expiry, (uint32) tenant->max_session_expiry_s);
+	return expiry;
+}
+
+/* Look again soon: the store is not loaded, the journal not made, or full. */
+static void
+wait_for_session(FlMqttConn *conn)
+{
+	if (conn->wait_node.next == NULL)
+		dlist_push_tail(&conn->door->opening, &conn->wait_node);
+}
+
+static void
+stop_waiting(FlMqttConn *conn)
+{
+	if (conn->wait_node.next == NULL)
+		return;
+	dlist_delete(&conn->wait_node);
+	conn->wait_node.next = conn->wait_node.prev = NULL;
+}
+
+/* The identifiers that the session remembers, for qos2.c.  False: it is gone. */
+static bool
+attach(FlMqttConn *conn)
+{
+	/* Nobody else adds to a session that has no connection. */
+	int max = fl_session_item_count(&conn->session) + 8;
+	FlSessionItem *items = MemoryContextAlloc(conn->door->turn, sizeof(FlSessionItem) * (Size) max);
+	int n = fl_session_attach(&conn->session, conn->door->index, conn->id, items, max);
+
+	if (n < 0)
+		return false;
+	fl_mqtt_restore_received(conn, items, n);
+	return true;
+}
+
+/* What has to be written before this client can be let in; false: it has been refused. */
+static bool
+prepare_events(FlMqttConn *conn, const FlSessionFound *found, bool keep, uint32 expiry)
+{
+	FlBuf *out = &conn->door->out;
+	char name[FL_SESSION_NAME_MAX];
+	FlSessionEvent event;
+
+	fl_buf_reset(out);
+	if (found != NULL && !keep)
+	{
+		event = event_of(&found->ref, FL_SESSION_ENDED);
+		fl_session_encode_event(out, &event);
+	}
+	if (keep && (found->expiry_s != expiry || found->window != conn->max_unacked))
+	{
+		event = event_of(&found->ref, FL_SESSION_CHANGED);
+		event.expiry_s = expiry;
+		event.window = conn->max_unacked;
+		fl_session_encode_event(out, &event);
+	}
+	if (keep || expiry == 0)
+		return true;
+	if (!fl_session_reserve(conn->door->index, &conn->session))
+	{
+		fl_buf_reset(out);
+		stop_waiting(conn);
+		fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED,
+							   "fleetlog.max_sessions or fleetlog.session_memory is reached");
+		return false;
+	}
+	event = event_of(&conn->session, FL_SESSION_OPENED);
+	event.expiry_s = expiry;
+	event.window = conn->max_unacked;
+	event.key = conn->key.digest;
+	set_name(conn, &event, name);
+	fl_session_encode_event(out, &event);
+	return true;
+}
+
+/* The session's number goes back when it is not known to be in the journal. */
+static void
+forget_session(FlMqttConn *conn)
+{
+	if (conn->session.number == 0)
+		return;
+	fl_session_unreserve(&conn->session);
+	fl_session_detach(&conn->session, conn->id);
+	conn->session.number = 0;
+	fl_mqtt_free_received(conn);
+}
+
+/* True: the connection may be opened now. */
+static bool
+begin_session(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlSessionFound found;
+	Oid journal;
+	uint32 expiry = wanted_expiry(conn, connect);
+	bool is_found;
+	bool keep;
+
+	if (!fl_sessions_ready())
+	{
+		wait_for_session(conn);
+		return false;
+	}
+	is_found = fl_session_find(&conn->key, &found);
+	if (!is_found && expiry == 0)
+		return true;
+	keep = is_found && !found.expired && !connect->clean_start;
+	if (!fl_journal_stream(&journal) || (is_found && found.draining))
+	{
+		wait_for_session(conn);
+		return false;
+	}
+	if (keep)
+		conn->session = found.ref;
+	/* From here on its time does not run. */
+	if (keep && !attach(conn))
+	{
+		conn->session.number = 0;
+		wait_for_session(conn);
+		return false;
+	}
+	conn->session_expiry_s = expiry;
+	conn->pending->session_present = keep;
+	if (!prepare_events(conn, is_found ? &found : NULL, keep, expiry))
+		return false;
+	if (conn->door->out.len == 0)
+		return true;
+	switch (hand_over_events(conn, FL_MQTT_COOKIE_SESSION, true))
+	{
+		case FL_ERR_NONE:
+			stop_waiting(conn);
+			break;
+		case FL_ERR_SHARD_BUSY:
+			forget_session(conn);
+			wait_for_session(conn);
+			break;
+		default:
+			forget_session(conn);
+			stop_waiting(conn);
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "the session could not be written");
+			break;
+	}
+	return false;
+}
+
+/* The connection is registered: its session comes next. */
+void
+fl_mqtt_open_session(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	if (conn->state != FL_MQTT_STATE_OPENING)
+	{
+		fl_mqtt_set_state(conn, FL_MQTT_STATE_OPENING);
+		fl_net_set_timer(&conn->net, FL_MQTT_TAKEOVER_MS);
+	}
+	if (!begin_session(conn, connect))
+		return;
+	stop_waiting(conn);
+	fl_mqtt_open_connection(conn, connect);
+}
+
+void
+fl_mqtt_retry_sessions(FlMqttDoor *door)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify (iter, &door->opening)
+	{
+		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
+		FlMqttConnect connect;
+
+		/* One that has been refused is on its way out. */
+		if (!fl_net_is_open(&conn->net))
+			continue;
+		door->current = conn;
+		fl_mqtt_decode_kept(conn, &connect);
+		fl_mqtt_open_session(conn, &connect);
+		door->current = NULL;
+	}
+}
+
+/* The events of a CONNECT are durable, or could not be written. */
+static void
+opened(FlMqttConn *conn, FlError err)
+{
+	FlMqttConnect connect;
+
+	if (conn->state != FL_MQTT_STATE_OPENING)
+		return;
+	if (err != FL_ERR_NONE)
+	{
+		forget_session(conn);
+		fl_mqtt_refuse_connect(conn, FL_MQTT_RC_SERVER_UNAVAILABLE, "the session could not be written");
+		return;
+	}
+	fl_mqtt_decode_kept(conn, &connect);
+	/* One that is kept was taken up before. */
+	if (conn->session.number != 0 && !conn->pending->session_present && !attach(conn))
+	{
+		conn->session.number = 0;
+		wait_for_session(conn);
+		return;
+	}
+	fl_mqtt_open_connection(conn, &connect);
+}
+
+/* ---- while it is open ---- */
+
+/* The event of a message that the session has to remember; NULL: it has not. */
+uint8 *
+fl_mqtt_received_event(FlMqttConn *conn, const FlMqttPublish *publish)
+{
+	FlMqttDoor *door = conn->door;
+	FlSessionEvent event;
+	FlBuf out;
+	Oid journal;
+
+	if (conn->session.number == 0 || publish->qos == 0)
+		return NULL;
+	/* Somebody has dropped the journal, and with it all sessions. */
+	if (!fl_journal_stream(&journal))
+	{
+		conn->session.number = 0;
+		return NULL;
+	}
+	event = event_of(&conn->session, FL_SESSION_RECEIVED);
+	event.packet_id = publish->packet_id;
+	event.qos = publish->qos;
+	event.hash = fl_mqtt_content_hash(publish);
+	fl_buf_init_fixed(&out, door->event, sizeof(door->event));
+	fl_session_encode_event(&out, &event);
+	Assert(out.len == FL_SESSION_RECEIVED_SIZE);
+	return door->event;
+}
+
+/* Topic and payload: what a client may not change when it sends a message again. */
+uint32
+fl_mqtt_content_hash(const FlMqttPublish *publish)
+{
+	uint32 hash = DatumGetUInt32(hash_any(publish->topic.data, (int) publish->topic.len));
+
+	if (publish->payload.len > 0)
+		hash = hash_combine(hash, DatumGetUInt32(hash_any(publish->payload.data, (int) publish->payload.len)));
+	return hash;
+}
+
+/* A release is durable before PUBCOMP.  False: not now. */
+bool
+fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id)
+{
+	FlSessionEvent event = event_of(&conn->session, FL_SESSION_RELEASED);
+
+	event.packet_id = packet_id;
+	fl_buf_reset(&conn->door->out);
+	fl_session_encode_event(&conn->door->out, &event);
+	return hand_over_events(conn, FL_MQTT_COOKIE_RELEASE | packet_id, true) == FL_ERR_NONE;
+}
+
+/* MQTT-3.14.2.2.2: the client's last word on how long its session is kept. */
+void
+fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
+{
+	FlSessionEvent event = event_of(&conn->session, FL_SESSION_CHANGED);
+
+	if (conn->session.number == 0)
+		return;
+	event.expiry_s = Min(expiry, (uint32) fl_max_session_expiry_s);
+	event.window = conn->max_unacked;
+	if (event.expiry_s == conn->session_expiry_s)
+		return;
+	fl_buf_reset(&conn->door->out);
+	fl_session_encode_event(&conn->door->out, &event);
+	/* Where there is no room now, it is kept as long as it was announced. */
+	(void) hand_over_events(conn, 0, false);
+}
+
+/*
+ * May a SUBSCRIBE be answered?  Not while the session, which would not remember it,
+ * is there; false: present the packet again.
+ */
+bool
+fl_mqtt_may_subscribe(FlMqttConn *conn)
+{
+	FlSessionEvent event = event_of(&conn->session, FL_SESSION_ENDED);
+
+	if (conn->session.number == 0)
+		return true;
+	/* What is under way for the session comes first. */
+	if (conn->session_pending == 0 && !conn->session_ending)
+	{
+		fl_buf_reset(&conn->door->out);
+		fl_session_encode_event(&conn->door->out, &event);
+		conn->session_ending = hand_over_events(conn, FL_MQTT_COOKIE_ENDED, true) == FL_ERR_NONE;
+	}
+	if (conn->session_ending)
+	{
+		conn->acks_paused = true;
+		fl_net_pause(&conn->net);
+	}
+	else
+		fl_mqtt_wait_for_room(conn);
+	return false;
+}
+
+static void
+ended(FlMqttConn *conn, FlError err)
+{
+	if (err != FL_ERR_NONE)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the end of the session could not be written");
+		return;
+	}
+	conn->session.number = 0;
+	conn->session_ending = false;
+	conn->acks_paused = false;
+	fl_mqtt_resume(conn);
+}
+
+/* ---- its fate is known ---- */
+
+/* Something that was handed over for a connection that has gone. */
+static void
+one_less_leaving(FlMqttDoor *door, uint64 conn_id)
+{
+	Leaving *leaving = hash_search(door->leaving, &conn_id, HASH_FIND, NULL);
+
+	if (leaving == NULL || --leaving->pending > 0)
+		return;
+	fl_session_detach(&leaving->session, conn_id);
+	fl_session_unreserve(&leaving->session);
+	fl_registry_unregister(&leaving->key, conn_id);
+	hash_search(door->leaving, &conn_id, HASH_REMOVE, NULL);
+}
+
+/* True: the answer was one for the session alone. */
+bool
+fl_mqtt_session_done(FlMqttDoor *door, FlMqttConn *conn, uint64 conn_id, uint64 cookie, FlError err)
+{
+	if (!(cookie & FL_MQTT_COOKIE_JOURNALED))
+		return false;
+	if (conn == NULL)
+	{
+		one_less_leaving(door, conn_id);
+		return true;
+	}
+	conn->session_pending--;
+	if ((cookie & FL_MQTT_COOKIE_KIND) == 0)
+		return false;
+	door->current = conn;
+	if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_SESSION & FL_MQTT_COOKIE_KIND))
+		opened(conn, err);
+	else if (conn->state != FL_MQTT_STATE_OPEN)
+		;
+	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_RELEASE & FL_MQTT_COOKIE_KIND))
+		fl_mqtt_released(conn, (uint16) cookie, err);
+	else
+		ended(conn, err);
+	door->current = NULL;
+	return true;
+}
+
+/*
+ * The connection closes, and leaves the registry: at once, or when what is under
+ * way for it has come to an end.
+ */
+void
+fl_mqtt_leave_session(FlMqttConn *conn)
+{
+	Leaving *leaving;
+	bool found;
+
+	if (conn->session_pending == 0)
+	{
+		forget_session(conn);
+		if (conn->registered)
+			fl_registry_unregister(&conn->key, conn->id);
+		return;
+	}
+	leaving = hash_search(conn->door->leaving, &conn->id, HASH_ENTER, &found);
+	leaving->key = conn->key;
+	leaving->session = conn->session;
+	leaving->pending = conn->session_pending;
+	conn->session.number = 0;
+}

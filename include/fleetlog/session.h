@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.h
+ *		Sessions that outlive their connection (M4, M7): the store in shared
+ *		memory, the journal that makes it survive a crash.
+ *
+ * docs/design/journal.md tells what is written when, and what a crash at each
+ * point means.  In short: a change of a session is an event; events are written
+ * to the stream fleetlog.session_journal in the transaction of what they belong
+ * to (of the record, for QoS 2) and applied to the store when it commits; every
+ * so often the store is written to fleetlog.session_snapshot, and the journal
+ * before that is given up.
+ *
+ * Who calls what
+ *		front doors		find, attach, detach, and events through ingest
+ *		turns			fl_journal_* (src/ingest/turn.c), in appender and doors
+ *		keeper			fl_sessions_keep: load at start, snapshots, expiry
+ *
+ * Locking contract: the store has one LWLock, held for some hundred instructions
+ * at a time; nothing else is acquired under it.  Whoever changes the store by
+ * an event holds the journal's shard lock as well, so that a holder of that lock
+ * finds store and journal in agreement.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLEETLOG_SESSION_H
+#define FLEETLOG_SESSION_H
+
+#include "datatype/timestamp.h"
+
+#include "fleetlog/session_event.h"
+#include "fleetlog/shmem.h"
+
+/* ---- settings ---------------------------------------------------------- */
+
+extern int	fl_max_sessions;	/* fleetlog.max_sessions */
+extern int	fl_session_memory_kb;	/* fleetlog.session_memory */
+extern int	fl_max_session_expiry_s;	/* fleetlog.max_session_expiry */
+extern int	fl_journal_kb;		/* fleetlog.session_journal_size */
+
+/* ---- the store ---------------------------------------------------------- */
+
+/* A session as its connection knows it; number 0: none. */
+typedef struct FlSessionRef
+{
+	uint32		number;
+	uint16		generation;
+} FlSessionRef;
+
+/* What a session remembers of a message of its client. */
+typedef struct FlSessionItem
+{
+	uint16		packet_id;
+	uint8		qos;			/* 1 or 2 */
+	uint8		unused;
+	uint32		hash;
+	Oid			stream;
+	uint16		shard;
+	uint16		order;			/* of QoS 1: which came first */
+	int64		log_offset;
+} FlSessionItem;
+
+/* What is known of a session that was found by its key. */
+typedef struct FlSessionFound
+{
+	FlSessionRef ref;
+	uint32		expiry_s;
+	uint16		window;
+	bool		expired;		/* over, and not forgotten yet */
+	bool		draining;		/* something of it may still be with the appender */
+} FlSessionFound;
+
+extern Size fl_sessions_size(void);
+extern void fl_sessions_init(void);
+
+/* The store is loaded for the database of this process. */
+extern bool fl_sessions_ready(void);
+
+/* False: no session has this key. */
+extern bool fl_session_find(const FlConnKey *key, FlSessionFound *found);
+
+/*
+ * A number for a session that is about to be opened by an event; until then it is
+ * found by nobody.  False: fleetlog.max_sessions or fleetlog.session_memory is used up.
+ */
+extern bool fl_session_reserve(int door, FlSessionRef *ref);
+
+/* The event did not come: the number is free. */
+extern void fl_session_unreserve(const FlSessionRef *ref);
+
+/*
+ * A connection has the session from now on.  Its items are copied to *items, which
+ * has room for `max`; returns their number, -1 when the session is gone.
+ */
+extern int	fl_session_attach(const FlSessionRef *ref, int door, uint64 conn_id, FlSessionItem *items, int max);
+
+/* How many items a session has, to make room for attach. */
+extern int	fl_session_item_count(const FlSessionRef *ref);
+
+/* The connection has gone; from now on the session's time runs. */
+extern void fl_session_detach(const FlSessionRef *ref, uint64 conn_id);
+
+/* A door has died: its connections have gone. */
+extern void fl_sessions_clear_door(int door);
+
+/* ---- the journal, for turns ---------------------------------------------------- */
+
+/*
+ * The journal's stream; false: it is not there yet, and the keeper has been asked
+ * to make it.
+ */
+extern bool fl_journal_stream(Oid *stream);
+
+/* Is this one of the two streams of sessions, which are not decoded? */
+extern bool fl_journal_is_internal(Oid stream);
+
+/* Forget what an aborted turn left. */
+extern void fl_journal_begin(void);
+
+/*
+ * `events` came with a batch that was just written to the shard at `base`.  A
+ * batch of the journal itself is its own record; others' events are written by
+ * fl_journal_finish.
+ */
+extern void fl_journal_note(const FlShard *shard, int64 base, const uint8 *events, uint32 len);
+
+/* Write what was noted, as the last thing of the transaction. */
+extern void fl_journal_finish(void);
+
+/* ---- the keeper ------------------------------------------------------------------ */
+
+/*
+ * What is to be done now: load, make the streams, end what has expired, write a
+ * snapshot.  Outside of transactions; each piece is one of its own.
+ */
+extern void fl_sessions_keep(void);
+
+/* Settings and callbacks; from _PG_init. */
+extern void fl_session_define_settings(void);
+extern void fl_session_callbacks_init(void);
+
+#endif							/* FLEETLOG_SESSION_H */

@@ -1,0 +1,34 @@
+-- Sessions that outlive their connections.  What they remember is written to two streams of our own, which the keeper
+-- makes when the first client asks for such a session.
+
+CREATE FUNCTION fleetlog._make_session_streams() RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF to_regclass('fleetlog.session_journal') IS NULL THEN
+		PERFORM fleetlog.create_stream('fleetlog.session_journal');
+		COMMENT ON TABLE fleetlog.session_journal IS 'events of sessions that outlive their connection, since the last snapshot; not decoded';
+	END IF;
+	IF to_regclass('fleetlog.session_snapshot') IS NULL THEN
+		PERFORM fleetlog.create_stream('fleetlog.session_snapshot');
+		COMMENT ON TABLE fleetlog.session_snapshot IS 'snapshots of all such sessions; not decoded';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._make_session_streams() IS 'internal: makes the streams of the session journal, where they are not there';
+REVOKE ALL ON FUNCTION fleetlog._make_session_streams() FROM PUBLIC;
+
+CREATE FUNCTION fleetlog._stat_session(OUT identity text, OUT client_id text, OUT connected bool, OUT door int, OUT since timestamptz,
+	OUT expiry_seconds bigint, OUT remembered int, OUT ending bool) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_session' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 1000;
+COMMENT ON FUNCTION fleetlog._stat_session() IS 'internal: the rows of fleetlog.stat_session';
+REVOKE ALL ON FUNCTION fleetlog._stat_session() FROM PUBLIC;
+
+CREATE VIEW fleetlog.stat_session AS
+	SELECT identity, client_id, connected, door, since, pg_catalog.make_interval(secs => expiry_seconds) AS expiry, remembered, ending
+	FROM fleetlog._stat_session();
+COMMENT ON VIEW fleetlog.stat_session IS
+	'sessions that outlive their connection: connected or gone since when, for how long they are kept then, and how many messages they remember';
+
+GRANT EXECUTE ON FUNCTION fleetlog._stat_session() TO fleetlog_admin, pg_monitor;
+GRANT SELECT ON fleetlog.stat_session TO fleetlog_admin, pg_monitor;

@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * attach.c
+ *		Sessions and their connections: found, reserved, taken up, left.
+ *
+ * Who is connected is known to shared memory only; after a crash nobody is.  A
+ * door calls these once a connection, never per message.
+ *
+ * A door that dies may leave batches in its ring, which the appender writes later,
+ * with their events.  Its sessions are found again, but "draining" until the ring
+ * has been consumed up to where it was, so that a message that is sent again is
+ * not taken for a new one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "utils/timestamp.h"
+
+#include "session_internal.h"
+
+bool
+fl_session_is_over(const FlSession *s, TimestampTz now)
+{
+	if (s->state == FL_SESSION_ENDING)
+		return true;
+	return s->conn_id == 0 && now - s->since >= (int64) s->expiry_s * USECS_PER_SEC;
+}
+
+static bool
+is_draining(const FlSession *s)
+{
+	return s->drain_to != 0 && pg_atomic_read_u64(&fl_shared->doors[s->door].in_tail) < s->drain_to;
+}
+
+bool
+fl_session_find(const FlConnKey *key, FlSessionFound *found)
+{
+	bool		is_found = false;
+
+	LWLockAcquire(fl_store->lock, LW_SHARED);
+	for (uint32 number = *fl_store_bucket(key->digest); number != 0; number = fl_store_sessions[number].next)
+	{
+		const FlSession *s = &fl_store_sessions[number];
+
+		if (memcmp(s->key, key->digest, FL_SESSION_KEY_LEN) != 0)
+			continue;
+		found->ref.number = number;
+		found->ref.generation = s->generation;
+		found->expiry_s = s->expiry_s;
+		found->window = s->window;
+		found->expired = fl_session_is_over(s, GetCurrentTimestamp());
+		found->draining = is_draining(s);
+		is_found = true;
+		break;
+	}
+	LWLockRelease(fl_store->lock);
+	return is_found;
+}
+
+/*
+ * A sixteenth of the items is left to the sessions that are there, so that new ones
+ * are refused before old ones have to end.
+ */
+static bool
+has_room(void)
+{
+	const FlPool *blocks = &fl_store->blocks;
+
+	return blocks->used < blocks->size - blocks->size / 16;
+}
+
+bool
+fl_session_reserve(int door, FlSessionRef *ref)
+{
+	uint32		number;
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	number = has_room() ? fl_store_take_number() : 0;
+	if (number != 0)
+	{
+		FlSession  *s = &fl_store_sessions[number];
+
+		s->state = FL_SESSION_RESERVED;
+		s->generation = ++fl_store->generation;
+		s->door = (int16) door;
+		s->since = GetCurrentTimestamp();
+		ref->number = number;
+		ref->generation = s->generation;
+	}
+	LWLockRelease(fl_store->lock);
+	return number != 0;
+}
+
+void
+fl_session_unreserve(const FlSessionRef *ref)
+{
+	FlSession  *s;
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	s = fl_store_session(ref->number, ref->generation);
+	if (s != NULL && s->state == FL_SESSION_RESERVED)
+		fl_store_give_number(ref->number);
+	LWLockRelease(fl_store->lock);
+}
+
+int
+fl_session_item_count(const FlSessionRef *ref)
+{
+	const FlSession *s;
+	int			n;
+
+	LWLockAcquire(fl_store->lock, LW_SHARED);
+	s = fl_store_session(ref->number, ref->generation);
+	n = s != NULL ? s->n_items : 0;
+	LWLockRelease(fl_store->lock);
+	return n;
+}
+
+static int
+copy_items(const FlSession *s, FlSessionItem *items, int max)
+{
+	int			n = 0;
+
+	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
+	{
+		const FlItemBlock *block = &fl_store_blocks[b];
+
+		for (uint32 i = 0; i < block->n && n < max; i++)
+			items[n++] = block->items[i];
+	}
+	return n;
+}
+
+int
+fl_session_attach(const FlSessionRef *ref, int door, uint64 conn_id, FlSessionItem *items, int max)
+{
+	FlSession  *s;
+	int			n = -1;
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	s = fl_store_session(ref->number, ref->generation);
+	if (s != NULL && s->state == FL_SESSION_KEPT)
+	{
+		s->conn_id = conn_id;
+		s->door = (int16) door;
+		s->drain_to = 0;
+		s->since = GetCurrentTimestamp();
+		n = copy_items(s, items, max);
+	}
+	LWLockRelease(fl_store->lock);
+	return n;
+}
+
+void
+fl_session_detach(const FlSessionRef *ref, uint64 conn_id)
+{
+	FlSession  *s;
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	s = fl_store_session(ref->number, ref->generation);
+	if (s != NULL && s->conn_id == conn_id)
+	{
+		s->conn_id = 0;
+		s->since = GetCurrentTimestamp();
+	}
+	LWLockRelease(fl_store->lock);
+}
+
+/* The postmaster's children only: in a server without the library there is no store. */
+void
+fl_sessions_clear_door(int door)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	uint64		ring = pg_atomic_read_u64(&fl_shared->doors[door].in_head);
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	for (uint32 number = 1; number < fl_store->sessions.fresh; number++)
+	{
+		FlSession  *s = &fl_store_sessions[number];
+
+		if (s->state == FL_SESSION_FREE || s->door != door ||
+			(s->conn_id == 0 && s->state != FL_SESSION_RESERVED))
+			continue;
+		s->conn_id = 0;
+		s->since = now;
+		s->drain_to = ring;
+	}
+	LWLockRelease(fl_store->lock);
+}

@@ -1,0 +1,155 @@
+/*-------------------------------------------------------------------------
+ *
+ * session_internal.h
+ *		What the files of src/session share.
+ *
+ * The store is two arrays in shared memory: sessions, whose numbers are the places
+ * in it, and blocks of items.  Number 0 of both is nobody's, so that 0 means none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FL_SESSION_INTERNAL_H
+#define FL_SESSION_INTERNAL_H
+
+#include "fleetlog/session.h"
+
+#define FL_BLOCK_ITEMS			5	/* items in a block */
+
+typedef enum FlSessionState
+{
+	FL_SESSION_FREE,			/* nobody's */
+	FL_SESSION_RESERVED,		/* its event is on the way; found by nobody */
+	FL_SESSION_KEPT,
+	FL_SESSION_ENDING			/* its time is up, or memory ran out and its items are not complete */
+} FlSessionState;
+
+typedef struct FlSession
+{
+	uint8		key[FL_SESSION_KEY_LEN];
+	uint32		next;			/* in its hash chain, or in the free list */
+	uint32		items;			/* first block of items; only that one may have room */
+	uint32		expiry_s;
+	uint16		generation;
+	uint8		state;			/* FlSessionState */
+	uint8		name_len;
+	uint64		conn_id;		/* 0: nobody is connected */
+	TimestampTz since;			/* connected, or gone, since */
+	uint64		drain_to;		/* position of its late door's ring that has to be consumed; 0: none */
+	uint16		n_items;
+	uint16		window;
+	uint16		order;			/* of the last QoS 1 item */
+	int16		door;
+	char		name[FL_SESSION_NAME_MAX];
+} FlSession;
+
+typedef struct FlItemBlock
+{
+	uint32		next;
+	uint32		n;
+	FlSessionItem items[FL_BLOCK_ITEMS];
+} FlItemBlock;
+
+/* An array whose places are given out and taken back. */
+typedef struct FlPool
+{
+	uint32		size;			/* places, the one of number 0 included */
+	uint32		fresh;			/* from here on none was ever used */
+	uint32		free;			/* list of those that were */
+	uint32		used;
+} FlPool;
+
+typedef enum FlStoreState
+{
+	FL_STORE_EMPTY,				/* nothing was loaded yet */
+	FL_STORE_READY
+} FlStoreState;
+
+typedef struct FlSessionStore
+{
+	LWLock	   *lock;
+	Oid			database;		/* whose sessions these are */
+	pg_atomic_uint32 state;		/* FlStoreState */
+	pg_atomic_uint32 journal;	/* Oid of the streams, InvalidOid: not there */
+	pg_atomic_uint32 snapshot;
+	pg_atomic_uint32 wanted;	/* a door needs the streams */
+	pg_atomic_uint64 journaled; /* bytes of events since server start */
+	pg_atomic_uint64 broken;	/* sessions that had to end for want of memory */
+
+	/* lock */
+	FlPool		sessions;
+	FlPool		blocks;
+	uint32		n_buckets;		/* a power of two */
+	uint32		n_kept;			/* sessions that can be found */
+	uint16		generation;		/* last one given out */
+} FlSessionStore;
+
+extern FlSessionStore *fl_store;
+extern FlSession *fl_store_sessions;
+extern FlItemBlock *fl_store_blocks;
+extern uint32 *fl_store_buckets;
+
+/* ---- store.c ---- */
+
+/*
+ * Apply a row of events; never fails for want of memory.  FL_OK, or what is wrong
+ * with the bytes; what comes before the fault is applied.
+ */
+extern FlResult fl_store_apply(const uint8 *events, size_t len);
+
+/* Forget everything; what is applied from now on is being loaded, for this database. */
+extern void fl_store_reset(Oid database);
+
+/* All is loaded: nobody is connected, and numbers may be given out. */
+extern void fl_store_loaded(TimestampTz now);
+
+/* The session that a number means; NULL: it is no more.  The lock is held. */
+extern FlSession *fl_store_session(uint32 number, uint16 generation);
+extern uint32 *fl_store_bucket(const uint8 *key);
+extern uint32 fl_store_take_number(void);
+extern void fl_store_give_number(uint32 number);
+
+/* ---- attach.c ---- */
+
+/* Its time is up, and nobody is connected; or it must end for want of memory. */
+extern bool fl_session_is_over(const FlSession *s, TimestampTz now);
+
+/* ---- dump.c ---- */
+
+/*
+ * Append the events that make up sessions *next and behind, until about `room`
+ * bytes are used or none is left; *next moves on.  False: none was left.
+ */
+extern bool fl_store_dump(FlBuf *out, uint32 *next, size_t room);
+
+/* Append an end for sessions that are over, at most `max`; returns how many. */
+extern int	fl_store_dump_expired(FlBuf *out, TimestampTz now, int max);
+
+/* ---- journal.c ---- */
+
+/* Write a payload of events by itself, in the current transaction. */
+extern void fl_journal_write(const FlBuf *events);
+
+/* Append one record to a stream of ours, whose shard lock is held. */
+extern int64 fl_journal_append(FlShard *shard, const uint8 *payload, size_t len);
+
+/* The shard of one of the streams. */
+extern FlShard *fl_journal_open(Oid stream);
+
+/* Look the streams up by name, in a transaction; false: they are not there. */
+extern bool fl_journal_look_up(Oid *journal, Oid *snapshot);
+
+/* From now on doors may write to the journal: there is a snapshot that names it. */
+extern void fl_journal_publish(Oid journal, Oid snapshot);
+
+/* ---- load.c ---- */
+
+/* Fill the store from snapshot and journal, in a transaction. */
+extern void fl_sessions_load(void);
+
+/* ---- snapshot.c ---- */
+
+/* Outside of transactions; in the keeper only. */
+extern void fl_snapshot_write(Oid journal, Oid snapshot);
+extern bool fl_snapshot_is_due(void);
+
+#endif							/* FL_SESSION_INTERNAL_H */

@@ -1,0 +1,518 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *		The store of sessions in shared memory.
+ *
+ * What a session has is changed by events only (fl_store_apply), which are
+ * applied when the transaction that wrote them has committed, or when they are
+ * read back from the journal at start: one code for both, so that what survives
+ * a crash is what was there.  Who is connected is no event; it does not survive.
+ *
+ * Applying runs in a commit callback and must not fail.  Where no block is left
+ * the session is broken: it ends, which its client is told by Session Present 0,
+ * and nobody is told that something is remembered that is not.
+ *
+ * Events are absolute ("this identifier was received"), so applying a stretch
+ * of the journal again, from a point in the past to its end, changes nothing.
+ * Snapshots rely on it: they are copied while events go on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "session_internal.h"
+
+#define TRANCHE			"fleetlog sessions"
+
+StaticAssertDecl(sizeof(FlSession) == 136, "a session has no padding");
+StaticAssertDecl(sizeof(FlItemBlock) == 128, "nor has a block of items");
+StaticAssertDecl(sizeof(FlConnKey) == FL_SESSION_KEY_LEN, "a session is found by its connection's key");
+
+FlSessionStore *fl_store = NULL;
+FlSession  *fl_store_sessions = NULL;
+FlItemBlock *fl_store_blocks = NULL;
+uint32	   *fl_store_buckets = NULL;
+
+/* ---- shared memory ---------------------------------------------------------------- */
+
+static uint32
+wanted_blocks(void)
+{
+	return (uint32) ((Size) fl_session_memory_kb * 1024 / sizeof(FlItemBlock)) + 1;
+}
+
+static uint32
+wanted_sessions(void)
+{
+	return (uint32) fl_max_sessions + 1;
+}
+
+static uint32
+wanted_buckets(void)
+{
+	return pg_nextpower2_32(wanted_sessions());
+}
+
+static Size
+buckets_size(void)
+{
+	return mul_size(sizeof(uint32), wanted_buckets());
+}
+
+static Size
+sessions_size(void)
+{
+	return mul_size(sizeof(FlSession), wanted_sessions());
+}
+
+static Size
+blocks_size(void)
+{
+	return mul_size(sizeof(FlItemBlock), wanted_blocks());
+}
+
+Size
+fl_sessions_size(void)
+{
+	Size		size = MAXALIGN(sizeof(FlSessionStore));
+
+	RequestNamedLWLockTranche(TRANCHE, 1);
+	size = add_size(size, MAXALIGN(buckets_size()));
+	size = add_size(size, MAXALIGN(sessions_size()));
+	return add_size(size, MAXALIGN(blocks_size()));
+}
+
+/* Places are touched when they are first used: memory that nobody needs costs nothing. */
+static void
+clear_pool(FlPool *pool)
+{
+	pool->fresh = 1;
+	pool->free = 0;
+	pool->used = 0;
+}
+
+static void
+clear_store(Oid database)
+{
+	memset(fl_store_buckets, 0, sizeof(uint32) * fl_store->n_buckets);
+	fl_store->database = database;
+	clear_pool(&fl_store->sessions);
+	clear_pool(&fl_store->blocks);
+	fl_store->n_kept = 0;
+}
+
+void
+fl_sessions_init(void)
+{
+	bool		found;
+	bool		found_parts;
+
+	fl_store = ShmemInitStruct("fleetlog sessions", sizeof(FlSessionStore), &found);
+	fl_store_buckets = ShmemInitStruct("fleetlog session index", buckets_size(), &found_parts);
+	fl_store_sessions = ShmemInitStruct("fleetlog session array", sessions_size(), &found_parts);
+	fl_store_blocks = ShmemInitStruct("fleetlog session items", blocks_size(), &found_parts);
+	if (found)
+		return;
+	memset(fl_store, 0, sizeof(*fl_store));
+	fl_store->lock = &GetNamedLWLockTranche(TRANCHE)[0].lock;
+	fl_store->n_buckets = wanted_buckets();
+	fl_store->sessions.size = wanted_sessions();
+	fl_store->blocks.size = wanted_blocks();
+	pg_atomic_init_u32(&fl_store->state, FL_STORE_EMPTY);
+	pg_atomic_init_u32(&fl_store->journal, InvalidOid);
+	pg_atomic_init_u32(&fl_store->snapshot, InvalidOid);
+	pg_atomic_init_u32(&fl_store->wanted, 0);
+	pg_atomic_init_u64(&fl_store->journaled, 0);
+	pg_atomic_init_u64(&fl_store->broken, 0);
+	clear_store(InvalidOid);
+}
+
+bool
+fl_sessions_ready(void)
+{
+	bool		ready = pg_atomic_read_u32(&fl_store->state) == FL_STORE_READY;
+
+	pg_read_barrier();
+	return ready && fl_store->database == MyDatabaseId;
+}
+
+void
+fl_store_reset(Oid database)
+{
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&fl_store->state, FL_STORE_EMPTY);
+	clear_store(database);
+	LWLockRelease(fl_store->lock);
+}
+
+/* ---- places; the lock is held ---------------------------------------------------------- */
+
+static uint32
+take_block(void)
+{
+	FlPool	   *pool = &fl_store->blocks;
+	uint32		number = pool->free;
+
+	if (number != 0)
+		pool->free = fl_store_blocks[number].next;
+	else if (pool->fresh < pool->size)
+		number = pool->fresh++;
+	else
+		return 0;
+	fl_store_blocks[number].n = 0;
+	pool->used++;
+	return number;
+}
+
+static void
+give_block(uint32 number)
+{
+	fl_store_blocks[number].next = fl_store->blocks.free;
+	fl_store->blocks.free = number;
+	fl_store->blocks.used--;
+}
+
+uint32
+fl_store_take_number(void)
+{
+	FlPool	   *pool = &fl_store->sessions;
+	uint32		number = pool->free;
+
+	if (number != 0)
+		pool->free = fl_store_sessions[number].next;
+	else if (pool->fresh < pool->size)
+		number = pool->fresh++;
+	else
+		return 0;
+	memset(&fl_store_sessions[number], 0, sizeof(FlSession));
+	pool->used++;
+	return number;
+}
+
+void
+fl_store_give_number(uint32 number)
+{
+	FlSession  *s = &fl_store_sessions[number];
+
+	s->state = FL_SESSION_FREE;
+	s->next = fl_store->sessions.free;
+	fl_store->sessions.free = number;
+	fl_store->sessions.used--;
+}
+
+/* While loading, numbers come from the journal; the list of free ones is made at the end. */
+static bool
+claim_number(uint32 number)
+{
+	FlPool	   *pool = &fl_store->sessions;
+
+	if (pg_atomic_read_u32(&fl_store->state) == FL_STORE_READY || number == 0 || number >= pool->size)
+		return false;
+	for (; pool->fresh <= number; pool->fresh++)
+		fl_store_sessions[pool->fresh].state = FL_SESSION_FREE;
+	if (fl_store_sessions[number].state != FL_SESSION_FREE)
+		return false;
+	memset(&fl_store_sessions[number], 0, sizeof(FlSession));
+	return true;
+}
+
+uint32 *
+fl_store_bucket(const uint8 *key)
+{
+	uint32		hash;
+
+	/* The key is a digest already. */
+	memcpy(&hash, key, sizeof(hash));
+	return &fl_store_buckets[hash & (fl_store->n_buckets - 1)];
+}
+
+FlSession *
+fl_store_session(uint32 number, uint16 generation)
+{
+	FlSession  *s;
+
+	if (number == 0 || number >= fl_store->sessions.fresh)
+		return NULL;
+	s = &fl_store_sessions[number];
+	return s->state == FL_SESSION_FREE || s->generation != generation ? NULL : s;
+}
+
+/* ---- items ----------------------------------------------------------------------------- */
+
+static FlSessionItem *
+find_item(FlSession *s, uint16 packet_id)
+{
+	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
+	{
+		FlItemBlock *block = &fl_store_blocks[b];
+
+		for (uint32 i = 0; i < block->n; i++)
+			if (block->items[i].packet_id == packet_id)
+				return &block->items[i];
+	}
+	return NULL;
+}
+
+/* NULL: no memory is left. */
+static FlSessionItem *
+add_item(FlSession *s)
+{
+	FlItemBlock *block = s->items != 0 ? &fl_store_blocks[s->items] : NULL;
+
+	if (block == NULL || block->n == FL_BLOCK_ITEMS)
+	{
+		uint32		number = take_block();
+
+		if (number == 0)
+			return NULL;
+		block = &fl_store_blocks[number];
+		block->next = s->items;
+		s->items = number;
+	}
+	s->n_items++;
+	return &block->items[block->n++];
+}
+
+/* The last item of the first block, the only one that is not full, takes its place. */
+static void
+remove_item(FlSession *s, FlSessionItem *item)
+{
+	uint32		number = s->items;
+	FlItemBlock *first = &fl_store_blocks[number];
+
+	*item = first->items[--first->n];
+	s->n_items--;
+	if (first->n > 0)
+		return;
+	s->items = first->next;
+	give_block(number);
+}
+
+static void
+drop_items(FlSession *s)
+{
+	while (s->items != 0)
+	{
+		uint32		next = fl_store_blocks[s->items].next;
+
+		give_block(s->items);
+		s->items = next;
+	}
+	s->n_items = 0;
+}
+
+/* Of QoS 1 only the last few are kept, as many as a client may have unacknowledged. */
+static void
+drop_oldest(FlSession *s)
+{
+	FlSessionItem *oldest = NULL;
+	int			n = 0;
+
+	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
+	{
+		FlItemBlock *block = &fl_store_blocks[b];
+
+		for (uint32 i = 0; i < block->n; i++)
+		{
+			FlSessionItem *item = &block->items[i];
+
+			if (item->qos != 1)
+				continue;
+			n++;
+			/* Orders wrap around; those of one session are close together. */
+			if (oldest == NULL || (int16) (item->order - oldest->order) < 0)
+				oldest = item;
+		}
+	}
+	if (n > s->window)
+		remove_item(s, oldest);
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static void
+unlink_session(uint32 number)
+{
+	uint32	   *link = fl_store_bucket(fl_store_sessions[number].key);
+
+	while (*link != 0 && *link != number)
+		link = &fl_store_sessions[*link].next;
+	if (*link == number)
+		*link = fl_store_sessions[number].next;
+	fl_store->n_kept--;
+}
+
+static void
+end_session(uint32 number)
+{
+	FlSession  *s = &fl_store_sessions[number];
+
+	drop_items(s);
+	if (s->state != FL_SESSION_RESERVED)
+		unlink_session(number);
+	if (pg_atomic_read_u32(&fl_store->state) == FL_STORE_READY)
+		fl_store_give_number(number);
+	else
+		s->state = FL_SESSION_FREE;
+}
+
+static void
+link_session(uint32 number, const FlSessionEvent *e)
+{
+	FlSession  *s = &fl_store_sessions[number];
+	uint32	   *bucket;
+
+	memcpy(s->key, e->key, FL_SESSION_KEY_LEN);
+	bucket = fl_store_bucket(s->key);
+	s->next = *bucket;
+	*bucket = number;
+	fl_store->n_kept++;
+}
+
+/*
+ * A door has reserved the number, or the journal is being loaded.  Loading may
+ * come upon a stretch that is older than the snapshot it began with: then the
+ * number's later owner is there already, and his own opening follows.
+ */
+static void
+apply_opened(const FlSessionEvent *e)
+{
+	FlSession  *s = fl_store_session(e->session, e->generation);
+
+	if (s == NULL)
+	{
+		if (!claim_number(e->session))
+			return;
+		s = &fl_store_sessions[e->session];
+	}
+	else
+	{
+		drop_items(s);
+		if (s->state != FL_SESSION_RESERVED)
+			unlink_session(e->session);
+	}
+	link_session(e->session, e);
+	s->generation = e->generation;
+	s->state = FL_SESSION_KEPT;
+	s->expiry_s = e->expiry_s;
+	s->window = e->window;
+	s->order = 0;
+	s->name_len = e->name_len;
+	memcpy(s->name, e->name, e->name_len);
+	if ((int16) (e->generation - fl_store->generation) > 0)
+		fl_store->generation = e->generation;
+}
+
+static void
+apply_received(FlSession *s, const FlSessionEvent *e)
+{
+	FlSessionItem *item = find_item(s, e->packet_id);
+
+	if (item == NULL)
+		item = add_item(s);
+	if (item == NULL)
+	{
+		s->state = FL_SESSION_ENDING;
+		pg_atomic_fetch_add_u64(&fl_store->broken, 1);
+		return;
+	}
+	*item = (FlSessionItem) {
+		.packet_id = e->packet_id,.qos = e->qos,.hash = e->hash,.stream = e->stream,
+		.shard = e->shard,.log_offset = e->log_offset
+	};
+	if (e->qos != 1)
+		return;
+	item->order = ++s->order;
+	drop_oldest(s);
+}
+
+static void
+apply_released(FlSession *s, const FlSessionEvent *e)
+{
+	FlSessionItem *item = find_item(s, e->packet_id);
+
+	if (item != NULL && item->qos == 2)
+		remove_item(s, item);
+}
+
+static void
+apply(const FlSessionEvent *e)
+{
+	FlSession  *s = fl_store_session(e->session, e->generation);
+
+	switch ((FlSessionEventType) e->type)
+	{
+		case FL_SESSION_OPENED:
+			apply_opened(e);
+			break;
+		case FL_SESSION_ENDED:
+			if (s != NULL)
+				end_session(e->session);
+			break;
+		case FL_SESSION_CHANGED:
+			if (s != NULL)
+			{
+				s->expiry_s = e->expiry_s;
+				s->window = e->window;
+			}
+			break;
+		case FL_SESSION_RECEIVED:
+			if (s != NULL && s->state == FL_SESSION_KEPT)
+				apply_received(s, e);
+			break;
+		case FL_SESSION_RELEASED:
+			if (s != NULL && s->state == FL_SESSION_KEPT)
+				apply_released(s, e);
+			break;
+		case FL_SESSION_AWAY:
+			if (s != NULL)
+				s->since = e->since;
+			break;
+		case FL_SESSION_AT:
+		case FL_SESSION_SNAPSHOT:
+		case FL_SESSION_SNAPSHOT_END:
+			break;
+	}
+}
+
+FlResult
+fl_store_apply(const uint8 *events, size_t len)
+{
+	FlSessionReader reader;
+	FlSessionEvent event;
+
+	fl_session_reader_init(&reader, events, len);
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	while (fl_session_next_event(&reader, &event))
+		apply(&event);
+	LWLockRelease(fl_store->lock);
+	return reader.result;
+}
+
+void
+fl_store_loaded(TimestampTz now)
+{
+	FlPool	   *pool = &fl_store->sessions;
+
+	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
+	pool->used = pool->fresh - 1;
+	for (uint32 number = pool->fresh - 1; number > 0; number--)
+	{
+		FlSession  *s = &fl_store_sessions[number];
+
+		if (s->state == FL_SESSION_FREE)
+			fl_store_give_number(number);
+		else if (s->since == 0 || s->since > now)
+			/* It was connected when the server ended: its time begins now. */
+			s->since = now;
+	}
+	pg_write_barrier();
+	pg_atomic_write_u32(&fl_store->state, FL_STORE_READY);
+	LWLockRelease(fl_store->lock);
+}

@@ -1,0 +1,204 @@
+/*
+ * session_event.c
+ *		The codec of the session journal (session_event.h).
+ *
+ * Encoder and decoder stand side by side, one case per type.  An event of an
+ * unknown type ends the walk: its length is not known either, and a journal
+ * that was written by a later version must not be half understood.
+ */
+#include <string.h>
+
+#include "fleetlog/session_event.h"
+
+/* Offsets within a RECEIVED event: type 1, session 4, generation 2, id 2, qos 1, hash 4, distance 2. */
+#define DISTANCE_AT 14
+
+static void
+write_session(FlBuf *out, const FlSessionEvent *event)
+{
+	fl_write_le32(out, event->session);
+	fl_write_le16(out, event->generation);
+}
+
+static void
+encode_opened(FlBuf *out, const FlSessionEvent *event)
+{
+	uint8_t len = event->name_len > FL_SESSION_NAME_MAX ? FL_SESSION_NAME_MAX : event->name_len;
+
+	write_session(out, event);
+	fl_write_le32(out, event->expiry_s);
+	fl_write_le16(out, event->window);
+	fl_write_bytes(out, event->key, FL_SESSION_KEY_LEN);
+	fl_write_u8(out, len);
+	fl_write_bytes(out, event->name, len);
+}
+
+void
+fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
+{
+	fl_write_u8(out, event->type);
+	switch ((FlSessionEventType) event->type)
+	{
+		case FL_SESSION_AT:
+			fl_write_le32(out, event->stream);
+			fl_write_le16(out, event->shard);
+			fl_write_le64(out, (uint64_t) event->log_offset);
+			break;
+		case FL_SESSION_OPENED:
+			encode_opened(out, event);
+			break;
+		case FL_SESSION_ENDED:
+			write_session(out, event);
+			break;
+		case FL_SESSION_CHANGED:
+			write_session(out, event);
+			fl_write_le32(out, event->expiry_s);
+			fl_write_le16(out, event->window);
+			break;
+		case FL_SESSION_RECEIVED:
+			write_session(out, event);
+			fl_write_le16(out, event->packet_id);
+			fl_write_u8(out, event->qos);
+			fl_write_le32(out, event->hash);
+			fl_write_le16(out, event->distance);
+			break;
+		case FL_SESSION_RELEASED:
+			write_session(out, event);
+			fl_write_le16(out, event->packet_id);
+			break;
+		case FL_SESSION_SNAPSHOT:
+			fl_write_le32(out, event->stream);
+			fl_write_le64(out, (uint64_t) event->log_offset);
+			break;
+		case FL_SESSION_SNAPSHOT_END:
+			break;
+		case FL_SESSION_AWAY:
+			write_session(out, event);
+			fl_write_le64(out, (uint64_t) event->since);
+			break;
+	}
+}
+
+void
+fl_session_reader_init(FlSessionReader *reader, const uint8_t *data, size_t len)
+{
+	memset(&reader->at, 0, sizeof(reader->at));
+	fl_reader_init(&reader->in, data, len);
+	reader->result = FL_OK;
+}
+
+static void
+read_session(FlReader *in, FlSessionEvent *event)
+{
+	event->session = fl_read_le32(in);
+	event->generation = fl_read_le16(in);
+}
+
+static void
+decode_opened(FlReader *in, FlSessionEvent *event)
+{
+	read_session(in, event);
+	event->expiry_s = fl_read_le32(in);
+	event->window = fl_read_le16(in);
+	event->key = fl_read_bytes(in, FL_SESSION_KEY_LEN);
+	event->name_len = fl_read_u8(in);
+	if (event->name_len > FL_SESSION_NAME_MAX)
+		in->failed = true;
+	event->name = fl_read_bytes(in, event->name_len);
+}
+
+/* Distances count from an AT; an identifier is never 0, nor is its QoS (MQTT-2.2.1-3). */
+static void
+decode_received(FlSessionReader *reader, FlSessionEvent *event)
+{
+	FlReader *in = &reader->in;
+
+	read_session(in, event);
+	event->packet_id = fl_read_le16(in);
+	event->qos = fl_read_u8(in);
+	event->hash = fl_read_le32(in);
+	event->distance = fl_read_le16(in);
+	if (reader->at.type != FL_SESSION_AT || event->packet_id == 0 || event->qos < 1 || event->qos > 2)
+		in->failed = true;
+	event->stream = reader->at.stream;
+	event->shard = reader->at.shard;
+	event->log_offset = reader->at.log_offset + event->distance;
+}
+
+static void
+decode_at(FlSessionReader *reader)
+{
+	FlSessionEvent *at = &reader->at;
+
+	at->type = FL_SESSION_AT;
+	at->stream = fl_read_le32(&reader->in);
+	at->shard = fl_read_le16(&reader->in);
+	at->log_offset = (int64_t) fl_read_le64(&reader->in);
+	/* A distance must be countable from it. */
+	if (at->log_offset < 0 || at->log_offset > INT64_MAX - UINT16_MAX)
+		reader->in.failed = true;
+}
+
+static void
+decode_one(FlSessionReader *reader, FlSessionEvent *event)
+{
+	FlReader *in = &reader->in;
+
+	memset(event, 0, sizeof(*event));
+	event->type = fl_read_u8(in);
+	switch ((FlSessionEventType) event->type)
+	{
+		case FL_SESSION_AT:
+			decode_at(reader);
+			return;
+		case FL_SESSION_OPENED:
+			decode_opened(in, event);
+			return;
+		case FL_SESSION_ENDED:
+			read_session(in, event);
+			return;
+		case FL_SESSION_CHANGED:
+			read_session(in, event);
+			event->expiry_s = fl_read_le32(in);
+			event->window = fl_read_le16(in);
+			return;
+		case FL_SESSION_RECEIVED:
+			decode_received(reader, event);
+			return;
+		case FL_SESSION_RELEASED:
+			read_session(in, event);
+			event->packet_id = fl_read_le16(in);
+			return;
+		case FL_SESSION_SNAPSHOT:
+			event->stream = fl_read_le32(in);
+			event->log_offset = (int64_t) fl_read_le64(in);
+			return;
+		case FL_SESSION_SNAPSHOT_END:
+			return;
+		case FL_SESSION_AWAY:
+			read_session(in, event);
+			event->since = (int64_t) fl_read_le64(in);
+			return;
+	}
+	reader->result = FL_UNSUPPORTED;
+}
+
+bool
+fl_session_next_event(FlSessionReader *reader, FlSessionEvent *event)
+{
+	while (reader->result == FL_OK && fl_reader_left(&reader->in) > 0)
+	{
+		decode_one(reader, event);
+		if (reader->in.failed)
+			reader->result = FL_MALFORMED;
+		if (reader->result == FL_OK && event->type != FL_SESSION_AT)
+			return true;
+	}
+	return false;
+}
+
+void
+fl_session_set_distance(uint8_t *received, uint16_t distance)
+{
+	fl_put_le16(received + DISTANCE_AT, distance);
+}

@@ -1,0 +1,197 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_session_event.c
+ *		Events of the session journal come back as they were written; what is cut
+ *		short, changed or unknown is refused and reads nothing beyond its bytes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "fl_unit.h"
+
+#include "fleetlog/session_event.h"
+
+static const uint8_t key[FL_SESSION_KEY_LEN] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+static const FlSessionEvent samples[] = {
+	{.type = FL_SESSION_OPENED,.session = 7,.generation = 65535,.expiry_s = 4294967295u,.window = 20,.key = key,
+	.name = (const uint8_t *) "acme/d1\0d1",.name_len = 10},
+	{.type = FL_SESSION_ENDED,.session = 4294967295u,.generation = 3},
+	{.type = FL_SESSION_CHANGED,.session = 7,.generation = 1,.expiry_s = 60,.window = 65535},
+	{.type = FL_SESSION_RECEIVED,.session = 7,.generation = 1,.packet_id = 65535,.qos = 2,.hash = 0xDEADBEEF,.distance = 999},
+	{.type = FL_SESSION_RECEIVED,.session = 8,.generation = 2,.packet_id = 1,.qos = 1},
+	{.type = FL_SESSION_RELEASED,.session = 7,.generation = 1,.packet_id = 5},
+	{.type = FL_SESSION_SNAPSHOT,.stream = 16500,.log_offset = INT64_C(123456789012)},
+	{.type = FL_SESSION_SNAPSHOT_END},
+	{.type = FL_SESSION_AWAY,.session = 9,.generation = 4,.since = -5},
+};
+
+#define N_SAMPLES ((int) (sizeof(samples) / sizeof(samples[0])))
+
+static const FlSessionEvent at = {.type = FL_SESSION_AT,.stream = 16400,.shard = 255,.log_offset = INT64_C(1) << 40};
+
+static void
+write_all(FlBuf *out)
+{
+	fl_session_encode_event(out, &at);
+	for (int i = 0; i < N_SAMPLES; i++)
+		fl_session_encode_event(out, &samples[i]);
+}
+
+static void
+check_same(const FlSessionEvent *a, const FlSessionEvent *b)
+{
+	FL_CHECK(a->type == b->type && a->session == b->session && a->generation == b->generation);
+	FL_CHECK(a->packet_id == b->packet_id && a->window == b->window && a->hash == b->hash && a->qos == b->qos);
+	FL_CHECK(a->expiry_s == b->expiry_s && a->since == b->since && a->name_len == b->name_len);
+	if (a->type == FL_SESSION_OPENED)
+		FL_CHECK(memcmp(a->key, b->key, FL_SESSION_KEY_LEN) == 0 && memcmp(a->name, b->name, a->name_len) == 0);
+	if (a->type == FL_SESSION_RECEIVED)
+		FL_CHECK(a->stream == at.stream && a->shard == at.shard && a->log_offset == at.log_offset + b->distance);
+	if (a->type == FL_SESSION_SNAPSHOT)
+		FL_CHECK(a->stream == b->stream && a->log_offset == b->log_offset);
+}
+
+static void
+test_round_trip(void)
+{
+	FlBuf		out;
+	FlSessionReader reader;
+	FlSessionEvent e;
+	int			n = 0;
+
+	fl_buf_init(&out, &fl_malloc_allocator, 1 << 20);
+	write_all(&out);
+	FL_CHECK(!out.failed);
+	fl_session_reader_init(&reader, out.data, out.len);
+	while (fl_session_next_event(&reader, &e))
+		check_same(&e, &samples[n++]);
+	FL_CHECK(n == N_SAMPLES && reader.result == FL_OK);
+	fl_buf_free(&out);
+}
+
+static void
+test_size_and_distance(void)
+{
+	uint8_t		bytes[64];
+	FlBuf		out;
+	FlSessionReader reader;
+	FlSessionEvent e;
+
+	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
+	fl_session_encode_event(&out, &at);
+	size_t		start = out.len;
+	fl_session_encode_event(&out, &samples[4]);
+	FL_CHECK(out.len - start == FL_SESSION_RECEIVED_SIZE);
+	fl_session_set_distance(bytes + start, 1234);
+	fl_session_reader_init(&reader, bytes, out.len);
+	FL_CHECK(fl_session_next_event(&reader, &e));
+	FL_CHECK(e.log_offset == at.log_offset + 1234 && e.hash == samples[4].hash && e.packet_id == 1);
+}
+
+/* Every prefix ends in an error or on the border of an event. */
+static void
+test_cut_short(void)
+{
+	FlBuf		out;
+	int			whole = 0;
+
+	fl_buf_init(&out, &fl_malloc_allocator, 1 << 20);
+	write_all(&out);
+	for (size_t len = 0; len < out.len; len++)
+	{
+		/* A copy of just so many bytes, so that reading behind them is seen. */
+		uint8_t    *copy = malloc(len > 0 ? len : 1);
+		FlSessionReader reader;
+		FlSessionEvent e;
+
+		memcpy(copy, out.data, len);
+		fl_session_reader_init(&reader, copy, len);
+		while (fl_session_next_event(&reader, &e))
+			;
+		if (reader.result == FL_OK)
+			whole++;
+		else
+			FL_CHECK(reader.result == FL_MALFORMED);
+		free(copy);
+	}
+	/* Nothing, the position, and each event but the last. */
+	FL_CHECK(whole == N_SAMPLES + 1);
+	fl_buf_free(&out);
+}
+
+static void
+test_refused(void)
+{
+	static const uint8_t unknown[] = {200, 0, 0};
+	static const uint8_t zero[] = {0};
+	FlSessionReader reader;
+	FlSessionEvent e;
+	uint8_t		bytes[128];
+	FlBuf		out;
+
+	fl_session_reader_init(&reader, unknown, sizeof(unknown));
+	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_UNSUPPORTED);
+	fl_session_reader_init(&reader, zero, sizeof(zero));
+	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_UNSUPPORTED);
+
+	/* A message without a position to count from. */
+	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
+	fl_session_encode_event(&out, &samples[3]);
+	fl_session_reader_init(&reader, bytes, out.len);
+	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_MALFORMED);
+
+	/* A position from which nothing can be counted. */
+	FlSessionEvent far = at;
+
+	far.log_offset = INT64_MAX - 3;
+	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
+	fl_session_encode_event(&out, &far);
+	fl_session_reader_init(&reader, bytes, out.len);
+	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_MALFORMED);
+
+	/* A name that is too long is cut when it is written, and refused when it is read. */
+	FlSessionEvent named = samples[0];
+	uint8_t		long_name[255] = {'x'};
+
+	named.name = long_name;
+	named.name_len = 255;
+	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
+	fl_session_encode_event(&out, &named);
+	fl_session_reader_init(&reader, bytes, out.len);
+	FL_CHECK(fl_session_next_event(&reader, &e) && e.name_len == FL_SESSION_NAME_MAX);
+	bytes[out.len - FL_SESSION_NAME_MAX - 1] = FL_SESSION_NAME_MAX + 1;
+	fl_session_reader_init(&reader, bytes, sizeof(bytes));
+	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_MALFORMED);
+}
+
+static void
+test_random_bytes(void)
+{
+	uint8_t		bytes[200];
+
+	for (int round = 0; round < 20000; round++)
+	{
+		FlSessionReader reader;
+		FlSessionEvent e;
+		int			n = 0;
+
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t) (i % 7 == 0 ? fl_unit_random() % 12 : fl_unit_random());
+		fl_session_reader_init(&reader, bytes, fl_unit_random() % sizeof(bytes));
+		while (fl_session_next_event(&reader, &e))
+			n++;
+		FL_CHECK(n <= (int) sizeof(bytes));
+	}
+}
+
+int
+main(void)
+{
+	fl_unit_begin();
+	FL_RUN(test_round_trip);
+	FL_RUN(test_size_and_distance);
+	FL_RUN(test_cut_short);
+	FL_RUN(test_refused);
+	FL_RUN(test_random_bytes);
+	return fl_unit_end();
+}
