@@ -128,9 +128,12 @@ static bool
 lists(Text text, const char *word)
 {
 	const char *at = text.at;
-	const char *end = at + text.len;
+	const char *end;
 
-	while (at != NULL && at < end)
+	if (at == NULL)
+		return false;
+	end = at + text.len;
+	while (at < end)
 	{
 		const char *comma = memchr(at, ',', (size_t) (end - at));
 		Text item = {at, (size_t) ((comma != NULL ? comma : end) - at)};
