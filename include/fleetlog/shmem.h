@@ -132,6 +132,13 @@ extern bool fl_flush_by_myself;
  */
 extern void fl_shard_publish_head(Oid stream, int32 shard, int64 head);
 
+/*
+ * A restore has brought the row of a shard that says which offsets were given
+ * out: none below `tail` is the next one.  Somebody may have looked at the shard
+ * before, since a parallel restore brings rows in any order.  Cannot fail.
+ */
+extern void fl_shard_publish_restored(Oid stream, int32 shard, int64 tail);
+
 /* ---- Rings between a front door and the appender ---------------------- */
 
 /*

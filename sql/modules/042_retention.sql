@@ -3,13 +3,13 @@
 -- A raised head hides rows from every reader when it commits, whoever writes the row: a trim, retention, a restore.
 CREATE FUNCTION fleetlog._head_changed() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'fl_sql_head_changed' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog._head_changed() IS 'internal: tells readers the oldest offset of a shard';
+COMMENT ON FUNCTION fleetlog._head_changed() IS 'internal: tells readers the oldest offset of a shard, of one that is restored the next offset as well';
 REVOKE ALL ON FUNCTION fleetlog._head_changed() FROM PUBLIC;
 
 CREATE TRIGGER head_raised AFTER UPDATE OF head ON fleetlog.shard_config
 	FOR EACH ROW WHEN (NEW.head > OLD.head) EXECUTE FUNCTION fleetlog._head_changed();
 CREATE TRIGGER head_restored AFTER INSERT ON fleetlog.shard_config
-	FOR EACH ROW WHEN (NEW.head > 0) EXECUTE FUNCTION fleetlog._head_changed();
+	FOR EACH ROW WHEN (NEW.head > 0 OR NEW.tail > 0) EXECUTE FUNCTION fleetlog._head_changed();
 
 -- A hold and its ranges.  The ranges are rows of their own so that whoever raises a head finds those of one shard by an
 -- index, with the newest snapshot, whatever the isolation level of the transaction.

@@ -71,6 +71,7 @@ typedef struct RaisedHead
 	Oid			stream;
 	int32		shard;
 	int64		head;
+	int64		tail;			/* of a row that a restore brings, else 0 */
 } RaisedHead;
 
 /* Everything below lives until the end of the top transaction. */
@@ -131,6 +132,8 @@ post_news(void)
 		RaisedHead *h = lfirst(lc);
 
 		fl_shard_publish_head(h->stream, h->shard, h->head);
+		if (h->tail > 0)
+			fl_shard_publish_restored(h->stream, h->shard, Max(h->head, h->tail));
 	}
 	foreach(lc, dropped_streams)
 		fl_shard_forget(((DroppedStream *) lfirst(lc))->stream);
@@ -439,6 +442,7 @@ fl_sql_head_changed(PG_FUNCTION_ARGS)
 	h->stream = DatumGetObjectId(heap_getattr(tuple, FL_SHARD_STREAM, desc, &isnull));
 	h->shard = (int32) fl_config_int(tuple, FL_SHARD_SHARD, desc, false);
 	h->head = fl_config_int(tuple, FL_SHARD_HEAD, desc, true);
+	h->tail = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? 0 : fl_config_int(tuple, FL_SHARD_TAIL, desc, true);
 	raised_heads = lappend(raised_heads, h);
 	MemoryContextSwitchTo(old);
 	return PointerGetDatum(NULL);

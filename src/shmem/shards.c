@@ -330,6 +330,37 @@ fl_shard_publish_head(Oid stream, int32 shard, int64 head)
 	LWLockRelease(fl_shared->shard_map_lock);
 }
 
+void
+fl_shard_publish_restored(Oid stream, int32 shard, int64 tail)
+{
+	XLogRecPtr	lsn = GetXLogInsertRecPtr();
+	FlShardEntry *entry;
+	FlShardKey	key;
+	bool		confirm = false;
+
+	if (fl_shared == NULL)
+		return;
+	make_key(&key, stream, shard);
+	LWLockAcquire(fl_shared->shard_map_lock, LW_SHARED);
+	entry = hash_search(fl_shard_map, &key, HASH_FIND, NULL);
+	if (entry != NULL && !entry->provisional)
+	{
+		FlShard    *s = &entry->shard;
+
+		SpinLockAcquire(&s->mutex);
+		fl_atomic_raise(&s->visible_tail, (uint64) tail);
+		fl_atomic_raise(&s->flushed_tail, (uint64) tail);
+		confirm = s->quorum && (int64) pg_atomic_read_u64(&s->confirmed_tail) < tail;
+		if (confirm)
+			fl_pending_push(entry, tail, lsn);
+		else
+			fl_atomic_raise(&s->confirmed_tail, (uint64) tail);
+		SpinLockRelease(&s->mutex);
+	}
+	LWLockRelease(fl_shared->shard_map_lock);
+	wake_confirmer(confirm, lsn);
+}
+
 /*
  * Runs inside the commit of the writer, its shard lock still held, hence in
  * offset order; nothing here can fail.

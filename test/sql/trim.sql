@@ -215,3 +215,11 @@ SELECT name, s.most <= 32 AS "below 32", s.most_of_stream <= 1000 + shards AS "n
 	('50,000 a second, an hour', ARRAY[50000], interval '1 hour', 1), ('64 shards', ARRAY[1000], interval '30 days', 64),
 	('256 shards', ARRAY[1000], interval '30 days', 256), ('up', ARRAY[1, 10, 100, 1000, 50000], interval '7 days', 1),
 	('a leap', ARRAY[1 / 60.0, 50000], interval '7 days', 1)) v(name, phases, retention, shards), pg_temp.simulate(phases, retention, shards) s;
+-- A restore may bring the row of a shard after somebody has looked at it: its head and tail count from then on.
+SELECT fleetlog.create_stream('tr_late');
+DELETE FROM fleetlog.shard_config WHERE stream = 'tr_late'::regclass;
+SELECT fleetlog.head('tr_late', 0), fleetlog.tail('tr_late', 0);
+INSERT INTO fleetlog.shard_config (stream, shard, head, tail) VALUES ('tr_late', 0, 10, 15);
+SELECT fleetlog.head('tr_late', 0), fleetlog.tail('tr_late', 0);
+SELECT (fleetlog.append('tr_late', 'k', 'x')).log_offset;
+SELECT fleetlog.drop_stream('tr_late');
