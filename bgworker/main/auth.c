@@ -16,6 +16,9 @@
  * (password.c).  No password and no verifier is ever logged, and
  * user names are cleaned of control characters before they are.
  *
+ * Certificates were verified by TLS at the door; here it is only looked up whose
+ * they are.
+ *
  * Role logins are refused until roles are known at the doors.
  *
  *-------------------------------------------------------------------------
@@ -70,12 +73,13 @@ make_dummy_verifier(void)
 
 /* One line a second at most; those left out are counted in the next. */
 static void
-log_refusal(const char *user, const char *reason)
+log_refusal(bool certificate, const char *user, const char *reason)
 {
 	static TimestampTz last = 0;
 	static int64 left_out = 0;
 	TimestampTz now = GetCurrentTimestamp();
 	char	   *clean = pstrdup(user);
+	const char *what = certificate ? "certificate" : "user name";
 
 	if (!TimestampDifferenceExceeds(last, now, LOG_INTERVAL_MS))
 	{
@@ -87,11 +91,11 @@ log_refusal(const char *user, const char *reason)
 			*p = '?';
 	if (left_out > 0)
 		ereport(LOG,
-				(errmsg("login refused for user name \"%s\": %s; " INT64_FORMAT " more refusals since the last line",
-						clean, reason, left_out)));
+				(errmsg("login refused for %s \"%s\": %s; " INT64_FORMAT " more refusals since the last line",
+						what, clean, reason, left_out)));
 	else
 		ereport(LOG,
-				(errmsg("login refused for user name \"%s\": %s", clean, reason)));
+				(errmsg("login refused for %s \"%s\": %s", what, clean, reason)));
 	last = now;
 	left_out = 0;
 }
@@ -145,7 +149,7 @@ verify(const FlAuthWork *work, FlIdentity *id)
 {
 	const char *problem = resolve_user(work->user, id);
 	FlVerifier	verifiers[MAX_VERIFIERS];
-	int			n = problem == NULL ? fl_device_verifiers(id, verifiers, MAX_VERIFIERS) : 0;
+	int			n = problem == NULL ? fl_device_verifiers(id, "password", verifiers, MAX_VERIFIERS) : 0;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -162,6 +166,26 @@ verify(const FlAuthWork *work, FlIdentity *id)
 	return n == 0 ? "the device has no password" : "wrong password";
 }
 
+/* NULL: *id is the device; else why not.  *outcome says which. */
+static const char *
+find_certificate(const FlAuthWork *work, FlIdentity *id, FlAuthOutcome *outcome)
+{
+	*outcome = FL_AUTH_OUTCOME_BAD;
+	switch (fl_device_by_certificate(work->user, id))
+	{
+		case FL_DEVICE_ONE:
+			*outcome = FL_AUTH_OUTCOME_ACCEPTED;
+			return NULL;
+		case FL_DEVICE_NONE:
+			*outcome = FL_AUTH_OUTCOME_UNKNOWN;
+			return "no device has this certificate; fleetlog.set_certificate gives it to one";
+		case FL_DEVICE_REVOKED:
+		case FL_DEVICE_AMBIGUOUS:
+			break;
+	}
+	return "the certificate or its device is revoked";
+}
+
 /* One check, in a transaction of its own.  An error of ours is no verdict on the device. */
 static void
 check_one(FlAuthWork *work, MemoryContext cxt)
@@ -173,13 +197,20 @@ check_one(FlAuthWork *work, MemoryContext cxt)
 	PG_TRY();
 	{
 		const char *problem;
+		FlAuthOutcome verdict;
 
 		StartTransactionCommand();
 		MemoryContextSwitchTo(cxt);
-		problem = verify(work, &id);
+		if (work->certificate)
+			problem = find_certificate(work, &id, &verdict);
+		else
+		{
+			problem = verify(work, &id);
+			verdict = problem == NULL ? FL_AUTH_OUTCOME_ACCEPTED : FL_AUTH_OUTCOME_BAD;
+		}
 		if (problem != NULL)
-			log_refusal(work->user, problem);
-		outcome = problem == NULL ? FL_AUTH_OUTCOME_ACCEPTED : FL_AUTH_OUTCOME_BAD;
+			log_refusal(work->certificate, work->user, problem);
+		outcome = verdict;
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -194,7 +225,7 @@ check_one(FlAuthWork *work, MemoryContext cxt)
 	PG_END_TRY();
 	fl_auth_finish(work, outcome, &id);
 	FL_COUNT(FL_C_TURNS, 1);
-	if (outcome == FL_AUTH_OUTCOME_BAD)
+	if (outcome == FL_AUTH_OUTCOME_BAD || outcome == FL_AUTH_OUTCOME_UNKNOWN)
 		FL_COUNT(FL_C_REFUSED_CONNECTS, 1);
 	MemoryContextSwitchTo(TopMemoryContext);
 	MemoryContextReset(cxt);

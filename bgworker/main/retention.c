@@ -77,11 +77,14 @@ typedef struct Leaving
 	uint64		pass;			/* last pass that met it */
 } Leaving;
 
-/* What is remembered of a shard. */
+/* What is remembered of a shard; of a stream, where the number of the shard is -1. */
 typedef struct ShardMemory
 {
 	FlShardKey	key;			/* hash key */
 	int64		next_look;
+	TimestampTz next_look_wall; /* the same by the clock that ages records */
+	int64		age_us;			/* retention by which was looked */
+	int64		bytes;
 	TimestampTz last_cut;
 	uint64		pass;
 } ShardMemory;
@@ -128,7 +131,7 @@ memory_of(const FlShardKey *key)
 	ShardMemory *m = hash_search(memories, key, HASH_ENTER, &found);
 
 	if (!found)
-		m->next_look = m->last_cut = 0;
+		memset((char *) m + sizeof(FlShardKey), 0, sizeof(ShardMemory) - sizeof(FlShardKey));
 	m->pass = pass;
 	return m;
 }
@@ -366,22 +369,41 @@ look(Step *s)
 	heads_by_size(look_stream, look_heads, look_tails);
 }
 
+/*
+ * Is it too soon to look again?  Not when the retention was changed, nor when the
+ * clock was set forward, by which records may have expired at once.
+ */
+static bool
+looked_lately(ShardMemory *m, const FlStreamInfo *stream)
+{
+	int64		now = steady_now();
+	TimestampTz wall = fl_wall_now();
+	int64		look_ms = MAX_LOOK_MS;
+
+	if (now < m->next_look && wall < m->next_look_wall &&
+		m->age_us == stream->retention_age_us && m->bytes == stream->retention_bytes)
+		return true;
+	if (stream->retention_age_us > 0)
+		look_ms = stream->retention_age_us / 1000 / 64;
+	if (stream->retention_bytes > 0)
+		look_ms = Min(look_ms, 5000);
+	look_ms = Min(Max(look_ms, MIN_LOOK_MS), MAX_LOOK_MS);
+	m->next_look = now + look_ms * INT64CONST(1000);
+	m->next_look_wall = wall + look_ms * INT64CONST(1000);
+	m->age_us = stream->retention_age_us;
+	m->bytes = stream->retention_bytes;
+	return false;
+}
+
 static void
 raise_heads(const FlStreamInfo *stream)
 {
 	FlShardKey	key = {.database = MyDatabaseId,.stream = stream->relid,.shard = -1};
 	ShardMemory *m = memory_of(&key);
-	int64		now = steady_now();
-	int64		look_ms = MAX_LOOK_MS;
 	Step		s = {.stream = *stream};
 
-	if ((stream->retention_age_us <= 0 && stream->retention_bytes <= 0) || now < m->next_look)
+	if ((stream->retention_age_us <= 0 && stream->retention_bytes <= 0) || looked_lately(m, stream))
 		return;
-	if (stream->retention_age_us > 0)
-		look_ms = stream->retention_age_us / 1000 / 64;
-	if (stream->retention_bytes > 0)
-		look_ms = Min(look_ms, 5000);
-	m->next_look = now + Min(Max(look_ms, MIN_LOOK_MS), MAX_LOOK_MS) * INT64CONST(1000);
 
 	look_stream = stream;
 	look_heads = palloc(sizeof(int64) * stream->shards);
@@ -402,7 +424,7 @@ raise_heads(const FlStreamInfo *stream)
 			continue;
 		/* Soon again, when the shard was not free. */
 		if (!run(raise_head, &s) || !s.done)
-			m->next_look = now;
+			m->next_look = 0;
 		fl_worker_wake(FL_WORKER_APPENDER, 0);
 	}
 }

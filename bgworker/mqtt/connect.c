@@ -347,8 +347,10 @@ static bool
 begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	FlAuthStart start =
-		fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
-					  (const char *) connect->password.data, connect->password.len, &conn->pending->identity);
+		conn->pending->certificate
+			? fl_mqtt_begin_certificate(conn)
+			: fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
+							(const char *) connect->password.data, connect->password.len, &conn->pending->identity);
 
 	if (start == FL_AUTH_BUSY)
 		return false;
@@ -356,7 +358,7 @@ begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 	if (start == FL_AUTH_ACCEPTED)
 		logged_in(conn, connect);
 	else if (start == FL_AUTH_REFUSED)
-		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "malformed user name or password");
+		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, conn->pending->certificate ? "malformed name in its certificate" : "malformed user name or password");
 	return true;
 }
 
@@ -415,21 +417,76 @@ serve_login_queue(FlMqttDoor *door)
 	}
 }
 
+/* The answer takes a while. */
+static void
+await_login(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
+	/* Nobody overtakes those who wait already. */
+	if (conn->door->login_count > 0 || !begin_login(conn, connect))
+		queue_login(conn, connect);
+}
+
+static void
+log_in_anonymously(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	FlIdentity *identity = &conn->pending->identity;
+
+	memset(identity, 0, sizeof(*identity));
+	identity->kind = FL_IDENTITY_ANONYMOUS;
+	logged_in(conn, connect);
+}
+
+/*
+ * Who gives no password is who TLS has proved it to be.  False: that is nobody.
+ * A password goes before, so that a gateway with a certificate of its own can
+ * speak for its devices.
+ */
+static bool
+log_in_by_tls(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	const char *why;
+
+	switch (fl_mqtt_proof(conn, &conn->pending->identity, &why))
+	{
+		case FL_NET_PROOF_NONE:
+			return false;
+		case FL_NET_PROOF_NAMELESS:
+			/* Nobody in particular: what is open to all is open to it. */
+			if (fl_mqtt_allow_anonymous && connect->username.len == 0)
+				return false;
+			refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
+			return true;
+		case FL_NET_PROOF_CERTIFICATE:
+			conn->pending->certificate = true;
+			await_login(conn, connect);
+			return true;
+		case FL_NET_PROOF_PSK:
+			if (why != NULL)
+				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
+			else if (!fl_mqtt_user_agrees(&conn->pending->identity, connect->username))
+				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "its pre-shared key is another device's");
+			else
+				logged_in(conn, connect);
+			return true;
+	}
+	return false;
+}
+
 static void
 log_in(FlMqttConn *conn)
 {
 	FlMqttConnect connect;
-	FlIdentity *identity = &conn->pending->identity;
 
 	fl_mqtt_decode_kept(conn, &connect);
+	if (!connect.has_password && log_in_by_tls(conn, &connect))
+		return;
 	/* An empty user name says as little as none. */
 	if (connect.username.len == 0)
 	{
-		memset(identity, 0, sizeof(*identity));
-		identity->kind = FL_IDENTITY_ANONYMOUS;
 		wipe_password(conn, &connect);
 		if (fl_mqtt_allow_anonymous)
-			logged_in(conn, &connect);
+			log_in_anonymously(conn, &connect);
 		else
 			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 						 "no user name, and fleetlog.allow_anonymous is off");
@@ -437,12 +494,7 @@ log_in(FlMqttConn *conn)
 	else if (!connect.has_password)
 		refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
 	else
-	{
-		fl_mqtt_set_state(conn, FL_MQTT_STATE_AUTHENTICATING);
-		/* Nobody overtakes those who wait already. */
-		if (conn->door->login_count > 0 || !begin_login(conn, &connect))
-			queue_login(conn, &connect);
-	}
+		await_login(conn, &connect);
 }
 
 void
@@ -478,10 +530,24 @@ take_login(FlMqttDoor *door, const FlAuthResult *result)
 	{
 		case FL_AUTH_OUTCOME_ACCEPTED:
 			conn->pending->identity = result->identity;
-			logged_in(conn, &connect);
+			if (conn->pending->certificate && !fl_mqtt_user_agrees(&result->identity, connect.username))
+				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate is another device's");
+			else
+				logged_in(conn, &connect);
+			break;
+		case FL_AUTH_OUTCOME_UNKNOWN:
+			if (fl_mqtt_allow_anonymous && connect.username.len == 0)
+				log_in_anonymously(conn, &connect);
+			else
+				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
+							 "no device has its certificate; fleetlog.set_certificate gives it to one");
 			break;
 		case FL_AUTH_OUTCOME_BAD:
-			refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "unknown, revoked, or wrong password");
+			if (conn->pending->certificate)
+				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate or device is revoked");
+			else
+				refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
+							 "unknown, revoked, or wrong password");
 			break;
 		case FL_AUTH_OUTCOME_UNAVAILABLE:
 			refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");

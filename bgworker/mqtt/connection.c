@@ -444,14 +444,17 @@ on_drained(FlNetConn *net)
 }
 
 static void
-on_certificate_end(FlNetConn *net, const char *why)
+on_certificate_end(FlNetConn *net, bool revoked)
 {
 	FlMqttConn *conn = (FlMqttConn *) net;
+	const char *why = revoked ? "its certificate was revoked" : "its certificate has expired";
 
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
 		ereport(LOG, (errmsg("fleetlog: %s is disconnected: %s", fl_mqtt_name(conn), why),
 					  errhint("It needs a new certificate.")));
 	conn->door->current = conn;
+	/* Who may no longer log in leaves no last word; whose time is over does. */
+	conn->no_will = conn->no_will || revoked;
 	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, why);
 	conn->door->current = NULL;
 }
@@ -523,5 +526,6 @@ const FlNetProtocol fl_mqtt_protocol = {
 	.on_timer = on_timer,
 	.on_drained = on_drained,
 	.on_certificate_end = on_certificate_end,
+	.on_psk = fl_mqtt_find_psk,
 	.on_close = on_close,
 };

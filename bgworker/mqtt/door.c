@@ -227,6 +227,21 @@ hand_over(FlMqttDoor *door)
 	return door->feed_wanted ? 0 : fl_ingest_due_in(door->ingest);
 }
 
+void
+fl_mqtt_absorb_error(FlMqttDoor *door)
+{
+	MemoryContextSwitchTo(door->context);
+	HOLD_INTERRUPTS();
+	/* Outside of transactions there is nobody else to release them. */
+	LWLockReleaseAll();
+	EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	fl_worker_own_resources();
+	MemoryContextSwitchTo(door->context);
+	FlushErrorState();
+	RESUME_INTERRUPTS();
+}
+
 static long
 run_turn(FlMqttDoor *door)
 {
@@ -243,15 +258,8 @@ run_turn(FlMqttDoor *door)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(door->context);
 		HOLD_INTERRUPTS();
-		/* Outside of transactions there is nobody else to release them. */
-		LWLockReleaseAll();
-		EmitErrorReport();
-		AbortOutOfAnyTransaction();
-		fl_worker_own_resources();
-		MemoryContextSwitchTo(door->context);
-		FlushErrorState();
+		fl_mqtt_absorb_error(door);
 		/* Had we committed and not flushed yet, the flusher would not know of it. */
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 		if (!recover(door))

@@ -19,6 +19,7 @@
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
+ *	secure.c		who a connection is by TLS: certificate, pre-shared key
  *	will.c			will messages
  *	log.c			log lines that do not flood
  */
@@ -122,6 +123,7 @@ typedef struct FlMqttPending
 	int64 since_ms;
 	bool assigned;       /* the client id is ours */
 	bool queued;         /* in door->logins */
+	bool certificate;    /* it logs in by the certificate of its connection */
 	bool session_present;
 	FlIdentity identity; /* valid from TAKING_OVER on */
 	Size len;
@@ -439,6 +441,9 @@ extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 /* Whoever reads catalog or log in a turn calls it first; it ends with the turn. */
 extern void fl_mqtt_begin_transaction(FlMqttDoor *door);
 
+/* An error was caught outside of the turn's own boundary: aborts what there is, and logs it. */
+extern void fl_mqtt_absorb_error(FlMqttDoor *door);
+
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
@@ -588,6 +593,14 @@ extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
 extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
 extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
 extern const char *fl_mqtt_who_device(const FlMqttWho *who);
+
+/* in secure.c */
+extern int fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached);
+/* Whom TLS has proved the peer to be; certificate: only its name is known yet.  *why: what is wrong. */
+extern FlNetProof fl_mqtt_proof(FlMqttConn *conn, FlIdentity *identity, const char **why);
+extern FlAuthStart fl_mqtt_begin_certificate(FlMqttConn *conn);
+/* May a client that is this device call itself so? */
+extern bool fl_mqtt_user_agrees(const FlIdentity *identity, FlMqttBytes user);
 
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);

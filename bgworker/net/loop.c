@@ -250,6 +250,10 @@ fl_net_turn(FlNetLoop *loop, bool poll)
 		serve_event(loop, &events[i]);
 	if (loop->nshaking > 0)
 		fl_tls_serve(loop);
+	if (loop->shaken > 0)
+		fl_tls_trim(loop);
+	if (unlikely(loop->lists_changed))
+		fl_tls_check_revoked(loop);
 	if (loop->next_expiry != 0)
 		fl_tls_check_expiry(loop);
 	fl_timer_advance(&loop->wheel, fl_net_now(loop), fire, loop);

@@ -92,6 +92,9 @@ struct FlNetLoop
 	struct FlTls *tls;    /* certificates and lists in force, NULL: none */
 	dlist_head shaking;   /* handshakes whose turn has not come */
 	int nshaking;
+	int shaken;           /* handshakes since their memory was given back */
+	int64 trimmed;        /* when it was */
+	bool lists_changed;   /* connections are to be held against new lists of revoked certificates */
 	int64 next_expiry;    /* when the first certificate of a connection ends, 0: none does */
 	int64 last_full_log; /* when the ceiling was last complained about */
 	uint64 bytes_in;
@@ -119,6 +122,7 @@ typedef struct FlNetLayer
 	bool queued;     /* in loop->shaking */
 	bool has_psk;    /* a key was found for it; after the handshake: and proved */
 	bool by_ticket;  /* it has shown a session ticket of ours */
+	bool dry;        /* the socket had no more at OpenSSL's last read */
 	const char *why; /* the WebSocket is over; NULL: it is not */
 	FlNetConn *conn;
 	dlist_node shake_node;
@@ -166,6 +170,7 @@ extern void fl_tls_free(struct FlTls *tls);
 /* The socket of a connection that shakes hands has something. */
 extern void fl_tls_enqueue(FlNetConn *conn);
 extern void fl_tls_serve(FlNetLoop *loop);
+extern void fl_tls_trim(FlNetLoop *loop);
 extern ssize_t fl_tls_read(FlNetConn *conn, uint8 *to, Size room);
 /* As send, of the queue's first bytes. */
 extern ssize_t fl_tls_write(FlNetConn *conn);

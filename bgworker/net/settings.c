@@ -36,6 +36,12 @@ static const struct config_enum_entry version_options[] = {{"TLSv1.2", TLS1_2_VE
 														   {"TLSv1.3", TLS1_3_VERSION, false},
 														   {NULL, 0, false}};
 
+static const struct config_enum_entry identity_options[] = {{"cn", FL_TLS_IDENTITY_CN, false},
+															{"subject", FL_TLS_IDENTITY_SUBJECT, false},
+															{"dns", FL_TLS_IDENTITY_DNS, false},
+															{"uri", FL_TLS_IDENTITY_URI, false},
+															{NULL, 0, false}};
+
 /* ---- balancers ---- */
 
 typedef struct Network
@@ -170,6 +176,11 @@ define_tls(void)
 	DefineCustomBoolVariable("fleetlog.tls_require_certificate", "Refuses TLS clients without a certificate.",
 							 "It takes effect where fleetlog.tls_ca_file is set. Pre-shared keys are no certificates and stay possible.",
 							 &fl_tls_require_certificate, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("fleetlog.tls_identity", "What of a client's certificate names its device.",
+							 "It is compared with what create_device was given as certificate_subject.", &fl_tls_identity,
+							 FL_TLS_IDENTITY_CN, identity_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("fleetlog.tls_psk", "Lets devices use TLS with a pre-shared key.", NULL, &fl_tls_psk, false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.tls_session_lifetime", "How long a TLS session may be resumed.",
 							"Zero: no session tickets are given.", &fl_tls_session_lifetime_s, 7200, 0, 604800,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
@@ -218,5 +229,6 @@ fl_net_configure(FlNetLoop *loop, bool tls_wanted)
 	if (loop->tls != NULL)
 		fl_tls_free(loop->tls);
 	loop->tls = tls;
-	fl_tls_check_revoked(loop);
+	/* In the next turn: what ends a connection may fail, and a turn has the means to deal with that. */
+	loop->lists_changed = true;
 }

@@ -40,6 +40,14 @@
 #define MAX_CERT_CHAIN  (32 * 1024) /* bytes that a peer may send as its chain, before we know it */
 #define TLS12_CIPHERS   "HIGH:!aNULL:!kRSA:!SRP:!kDHEPSK:!kRSAPSK"
 
+/*
+ * Only clients that have a pre-shared key offer its ciphers, so these go first.
+ * With TLS 1.3 a key without a hash of its own is bound to SHA-256, and is left
+ * aside when a cipher of another hash is chosen.
+ */
+#define TLS12_PSK       "kECDHEPSK+HIGH:kPSK+HIGH:"
+#define TLS13_PSK       "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
+
 /* ---- errors ---- */
 
 static const char *
@@ -210,8 +218,10 @@ make_context(void)
 		ereport(LOG, (errmsg("fleetlog: could not make a TLS context: %s", ssl_error())));
 		return NULL;
 	}
-	snprintf(ciphers, sizeof(ciphers), "%s%s", TLS12_CIPHERS, fl_tls_psk ? "" : ":!PSK");
+	snprintf(ciphers, sizeof(ciphers), "%s%s%s", fl_tls_psk ? TLS12_PSK : "", TLS12_CIPHERS, fl_tls_psk ? "" : ":!PSK");
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* Else a peer that sends nothing but records without data would keep SSL_read busy. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
 								 SSL_OP_PRIORITIZE_CHACHA);
 	SSL_CTX_set_read_ahead(ctx, 1);
@@ -223,6 +233,7 @@ make_context(void)
 	if (fl_tls_psk)
 		SSL_CTX_set_psk_server_callback(ctx, find_psk);
 	if (SSL_CTX_set_min_proto_version(ctx, fl_tls_min_version) != 1 || SSL_CTX_set_cipher_list(ctx, ciphers) != 1 ||
+		(fl_tls_psk && SSL_CTX_set_ciphersuites(ctx, TLS13_PSK) != 1) ||
 		SSL_CTX_set_dh_auto(ctx, 1) != 1)
 	{
 		ereport(LOG, (errmsg("fleetlog: could not set up TLS: %s", ssl_error())));

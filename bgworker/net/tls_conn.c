@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include <malloc.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -30,6 +31,8 @@
 #include "tls.h"
 
 #define RECORD_LEN 16384 /* plain bytes of a record */
+#define TRIM_AFTER 50    /* handshakes whose memory is worth giving back */
+#define TRIM_MS    2000
 
 /* ---- the socket, as OpenSSL sees it ---- */
 
@@ -47,7 +50,10 @@ bio_read(BIO *bio, char *buf, int len)
 
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && is_temporary(errno))
+	{
 		BIO_set_retry_read(bio);
+		conn->layer->dry = true;
+	}
 	return (int) n;
 }
 
@@ -157,6 +163,7 @@ handshake_done(FlNetConn *conn)
 {
 	SSL *ssl = conn->layer->ssl;
 
+	conn->loop->shaken++;
 	fl_net_layer_secured(conn);
 	fl_tls_note_peer(conn);
 	fl_listener_tls(conn->listener->shown, true, SSL_session_reused(ssl) && !conn->layer->has_psk);
@@ -200,6 +207,25 @@ handshake_step(FlNetConn *conn)
 }
 
 /*
+ * A handshake needs some 40 kB, of which a quarter stays with the connection.
+ * After a crowd the rest lies in between, and the C library keeps it; so it is
+ * told to give whole pages back, once the crowd is through.
+ */
+void
+fl_tls_trim(FlNetLoop *loop)
+{
+	int64 now = fl_net_now(loop);
+
+	if (loop->nshaking > 0 || loop->shaken < TRIM_AFTER || now - loop->trimmed < TRIM_MS)
+		return;
+	loop->shaken = 0;
+	loop->trimmed = now;
+#ifdef __GLIBC__
+	(void) malloc_trim(0);
+#endif
+}
+
+/*
  * What a step allocates for the protocol (see on_psk) lives as long as the
  * connection, whatever context the turn has.
  */
@@ -225,7 +251,9 @@ fl_tls_serve(FlNetLoop *loop)
 
 /*
  * As many records as there is room for.  What OpenSSL has read ahead no socket
- * will announce, so the connection is served again in the next turn.
+ * will announce, so the connection is served again in the next turn.  "More is
+ * wanted" may also mean that a record had no data: only if the socket was dry
+ * at that is there nothing to do before it has more.
  */
 ssize_t
 fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
@@ -238,6 +266,7 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 		int n;
 
 		ERR_clear_error();
+		conn->layer->dry = false;
 		n = SSL_read(ssl, to + total, (int) Min(room - total, INT_MAX));
 		if (n > 0)
 		{
@@ -249,6 +278,8 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 		switch (SSL_get_error(ssl, n))
 		{
 			case SSL_ERROR_WANT_READ:
+				if (!conn->layer->dry)
+					fl_net_conn_make_ready(conn);
 				break;
 			case SSL_ERROR_WANT_WRITE:
 				/* An answer of its own has to leave first: no more input until then. */

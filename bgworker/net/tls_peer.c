@@ -207,7 +207,7 @@ end_if_expired(FlNetConn *conn, void *arg)
 	if (conn->layer->expires > now)
 		note_expiry(conn, conn->layer->expires);
 	else
-		conn->protocol->on_certificate_end(conn, "its certificate has expired");
+		conn->protocol->on_certificate_end(conn, false);
 }
 
 void
@@ -233,12 +233,13 @@ end_if_revoked(FlNetConn *conn, void *arg)
 		return;
 	certificate = SSL_get0_peer_certificate(conn->layer->ssl);
 	if (certificate != NULL && fl_tls_is_revoked(conn->loop->tls, certificate))
-		conn->protocol->on_certificate_end(conn, "its certificate was revoked");
+		conn->protocol->on_certificate_end(conn, true);
 }
 
 void
 fl_tls_check_revoked(FlNetLoop *loop)
 {
+	loop->lists_changed = false;
 	if (loop->tls != NULL && loop->tls->crls != NULL)
 		fl_net_each(loop, end_if_revoked, NULL);
 }

@@ -62,10 +62,26 @@ extern FlAuthStart fl_auth_begin(int door, uint64 conn_id, const char *user, siz
 								 const char *password, size_t password_len,
 								 FlIdentity *identity);
 
+/*
+ * The same for the name in a certificate that TLS has verified.  Such names are
+ * not remembered: they cost one index lookup and no hash.
+ */
+extern FlAuthStart fl_auth_begin_certificate(int door, uint64 conn_id, const char *name, size_t len);
+
+/*
+ * Needs a transaction, and reads in the caller, because TLS cannot wait for an
+ * answer: the device that a pre-shared key's identity names, and its key.
+ * Returns the key's length; 0: none, or it does not fit.
+ */
+#define FL_AUTH_PSK_MIN			16	/* bytes of a key */
+#define FL_AUTH_PSK_MAX			64
+extern int	fl_auth_find_psk(const char *user, FlIdentity *identity, uint8 *key, int room);
+
 typedef enum FlAuthOutcome
 {
 	FL_AUTH_OUTCOME_ACCEPTED,
 	FL_AUTH_OUTCOME_BAD,		/* unknown, revoked or wrong: the three look alike */
+	FL_AUTH_OUTCOME_UNKNOWN,	/* no device ever had this certificate */
 	FL_AUTH_OUTCOME_UNAVAILABLE /* the check failed for a reason of ours: 0x88 */
 } FlAuthOutcome;
 

@@ -55,7 +55,7 @@ extern void fl_disk_reserve_set(bool reached);
 
 /* ---- Listeners ------------------------------------------------------------------ */
 
-#define FL_MAX_LISTENERS	64	/* over all doors, for the view */
+#define FL_MAX_LISTENERS	256 /* over all doors, for the view */
 #define FL_LISTENER_ADDRESS 96
 
 typedef struct FlListenerInfo

@@ -76,7 +76,7 @@ typedef struct FlNetProtocol
 	 * The certificate that the peer has shown holds no longer: it has expired or
 	 * is on a list of revoked ones.  The protocol ends the connection.
 	 */
-	void (*on_certificate_end)(FlNetConn *conn, const char *why);
+	void (*on_certificate_end)(FlNetConn *conn, bool revoked);
 
 	/*
 	 * In the middle of a TLS handshake: the pre-shared key of the identity that

@@ -57,14 +57,17 @@ CREATE TABLE fleetlog.credential (
 	id bigint PRIMARY KEY DEFAULT nextval('fleetlog.credential_id_seq'),
 	tenant text NOT NULL,
 	device text NOT NULL,
-	kind text NOT NULL CHECK (kind IN ('password')),
+	kind text NOT NULL CHECK (kind IN ('password', 'certificate', 'psk')),
 	verifier text NOT NULL,
 	created_at timestamptz NOT NULL DEFAULT now(),
 	revoked_at timestamptz,
 	revoke_reason text
 );
 CREATE INDEX credential_device ON fleetlog.credential (tenant, device);
-COMMENT ON TABLE fleetlog.credential IS 'verifiers of device credentials; no role but the owner can read them';
+-- Two, because a certificate that was revoked must still be known as such, and may be given again.
+CREATE INDEX credential_certificate ON fleetlog.credential (verifier) WHERE kind = 'certificate';
+CREATE UNIQUE INDEX credential_certificate_valid ON fleetlog.credential (verifier) WHERE kind = 'certificate' AND revoked_at IS NULL;
+COMMENT ON TABLE fleetlog.credential IS 'credentials of devices: verifiers of passwords, names of certificates, pre-shared keys (in hexadecimal); no role but the owner can read them';
 
 CREATE TABLE fleetlog.policy (
 	tenant text NOT NULL,
@@ -123,6 +126,37 @@ COMMENT ON FUNCTION fleetlog._random_password() IS 'internal: 24 random characte
 CREATE FUNCTION fleetlog._password_verifier(password text) RETURNS text
 	AS 'MODULE_PATHNAME', 'fl_sql_password_verifier' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION fleetlog._password_verifier(text) IS 'internal: the SCRAM-SHA-256 verifier of a password; a verifier is returned as it is';
+
+CREATE FUNCTION fleetlog._add_certificate(tenant text, device text, subject text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	owner text;
+BEGIN
+	IF subject = '' OR octet_length(subject) > 255 OR subject ~ '[[:cntrl:]]' THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'the name of a certificate has 1 to 255 bytes and no control characters';
+	END IF;
+	INSERT INTO fleetlog.credential (tenant, device, kind, verifier) VALUES (tenant, device, 'certificate', subject);
+EXCEPTION WHEN unique_violation THEN
+	SELECT c.tenant || '/' || c.device INTO owner FROM fleetlog.credential c
+	WHERE c.kind = 'certificate' AND c.verifier = subject AND c.revoked_at IS NULL;
+	RAISE EXCEPTION USING ERRCODE = 'duplicate_object',
+		MESSAGE = format('certificate "%s" belongs to device "%s"', subject, owner);
+END
+$$;
+COMMENT ON FUNCTION fleetlog._add_certificate(text, text, text) IS 'internal: give a device the certificates that bear a name';
+
+CREATE FUNCTION fleetlog._add_psk(tenant text, device text, psk bytea) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF length(psk) NOT BETWEEN 16 AND 64 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a pre-shared key has 16 to 64 bytes';
+	END IF;
+	INSERT INTO fleetlog.credential (tenant, device, kind, verifier) VALUES (tenant, device, 'psk', encode(psk, 'hex'));
+END
+$$;
+COMMENT ON FUNCTION fleetlog._add_psk(text, text, bytea) IS 'internal: give a device a pre-shared key';
 
 -- "tenant/device", or the bare id where only one tenant has it.
 CREATE FUNCTION fleetlog._find_device(client text, OUT tenant text, OUT device text)
@@ -284,17 +318,12 @@ BEGIN
 	IF problem IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('device id "%s" is not valid: %s', id, problem);
 	END IF;
-	IF certificate_subject IS NOT NULL OR psk IS NOT NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = 'login by certificate or pre-shared key is not built yet',
-			HINT = 'Create the device with a password.';
-	END IF;
 	PERFORM FROM fleetlog.tenant t WHERE t.name = tenant FOR KEY SHARE;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', tenant),
 			HINT = 'Create it with fleetlog.create_tenant.';
 	END IF;
-	IF password IS NULL THEN
+	IF password IS NULL AND certificate_subject IS NULL AND psk IS NULL THEN
 		generated := fleetlog._random_password();
 	END IF;
 	BEGIN
@@ -304,8 +333,16 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('device "%s/%s" already exists', tenant, id),
 			HINT = 'fleetlog.set_password gives it a new password.';
 	END;
-	INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
-	VALUES (tenant, id, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+	IF coalesce(password, generated) IS NOT NULL THEN
+		INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
+		VALUES (tenant, id, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+	END IF;
+	IF certificate_subject IS NOT NULL THEN
+		PERFORM fleetlog._add_certificate(tenant, id, certificate_subject);
+	END IF;
+	IF psk IS NOT NULL THEN
+		PERFORM fleetlog._add_psk(tenant, id, psk);
+	END IF;
 	PERFORM fleetlog._audit('create_device', tenant || '/' || id, jsonb_build_object('generated_password', generated IS NOT NULL));
 	RETURN generated;
 END
@@ -378,6 +415,62 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog.set_password(text, text) IS
 	'replace the password of a device; returns a generated one when none is given; connections made with the old one are closed';
+
+-- The device that is to have its credential of a kind replaced, which must not be revoked.  The row lock makes two
+-- simultaneous calls leave one valid credential.
+CREATE FUNCTION fleetlog._replace_credential(device text, kind text, OUT tenant text, OUT id text)
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._find_device(device);
+	revoked timestamptz;
+BEGIN
+	SELECT d.revoked_at INTO revoked FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device FOR UPDATE;
+	IF revoked IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('device "%s/%s" is revoked', who.tenant, who.device),
+			HINT = 'Remove it with fleetlog.drop_device and create it anew.';
+	END IF;
+	UPDATE fleetlog.credential c SET revoked_at = now(), revoke_reason = 'replaced'
+	WHERE c.tenant = who.tenant AND c.device = who.device AND c.kind = _replace_credential.kind AND c.revoked_at IS NULL;
+	tenant := who.tenant;
+	id := who.device;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._replace_credential(text, text) IS 'internal: revoke what a device has of a kind of credential';
+
+CREATE FUNCTION fleetlog.set_certificate(device text, certificate_subject text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._replace_credential(device, 'certificate');
+BEGIN
+	IF certificate_subject IS NOT NULL THEN
+		PERFORM fleetlog._add_certificate(who.tenant, who.id, certificate_subject);
+	END IF;
+	PERFORM fleetlog._audit('set_certificate', who.tenant || '/' || who.id, jsonb_build_object('subject', certificate_subject));
+END
+$$;
+COMMENT ON FUNCTION fleetlog.set_certificate(text, text) IS
+	'let a device log in by certificates that bear a name, instead of those it had; NULL: by none; connections made with the old ones are closed';
+
+CREATE FUNCTION fleetlog.set_psk(device text, psk bytea = NULL) RETURNS bytea
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who record := fleetlog._replace_credential(device, 'psk');
+	generated bytea;
+BEGIN
+	IF psk IS NULL THEN
+		generated := sha256(convert_to(fleetlog._random_password() || fleetlog._random_password(), 'UTF8'));
+	END IF;
+	PERFORM fleetlog._add_psk(who.tenant, who.id, coalesce(psk, generated));
+	PERFORM fleetlog._audit('set_psk', who.tenant || '/' || who.id, jsonb_build_object('generated_key', generated IS NOT NULL));
+	RETURN generated;
+END
+$$;
+COMMENT ON FUNCTION fleetlog.set_psk(text, bytea) IS
+	'replace the pre-shared key of a device; returns a generated one when none is given; connections made with the old one are closed';
 
 CREATE FUNCTION fleetlog.revoke_device(device text, reason text = NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -530,6 +623,11 @@ REVOKE ALL ON FUNCTION fleetlog.create_device(text, text, text, text, bytea, tex
 REVOKE ALL ON FUNCTION fleetlog.alter_device(text, text, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.drop_device(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.set_password(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.set_certificate(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.set_psk(text, bytea) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._add_certificate(text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._add_psk(text, text, bytea) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._replace_credential(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.revoke_device(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.revoke_credential(bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.allow(text, text, text) FROM PUBLIC;

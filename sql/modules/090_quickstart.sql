@@ -10,6 +10,8 @@ DECLARE
 	device text := 'device-1';
 	stream regclass;
 	stream_name text;
+	state regclass;
+	state_name text;
 	password text;
 	listen text := split_part(coalesce(current_setting('fleetlog.mqtt_listen', true), ''), ',', 1);
 	host text;
@@ -22,7 +24,7 @@ BEGIN
 	END IF;
 
 	-- Everything is looked for first, so that a second call makes nothing twice.
-	SELECT m.stream INTO stream FROM fleetlog.mount m WHERE m.prefix = prefix;
+	SELECT m.stream, m.state INTO stream, state FROM fleetlog.mount m WHERE m.prefix = prefix;
 	IF stream IS NULL THEN
 		-- The stream goes where the caller's own CREATE TABLE would put it most often.
 		stream_name := left(base, 50);
@@ -30,7 +32,12 @@ BEGIN
 		IF stream IS NULL THEN
 			stream := fleetlog.create_stream('public.' || quote_ident(stream_name));
 		END IF;
-		PERFORM fleetlog.mount(prefix, stream);
+		state_name := left(base, 50) || '_now';
+		state := to_regclass('public.' || quote_ident(state_name));
+		IF state IS NULL THEN
+			state := fleetlog.create_state('public.' || quote_ident(state_name));
+		END IF;
+		PERFORM fleetlog.mount(prefix, stream, state => state, keep => 'last');
 	END IF;
 	SELECT t.name INTO tenant FROM fleetlog.tenant t WHERE t.prefix = prefix;
 	IF tenant IS NULL THEN
@@ -49,7 +56,8 @@ BEGIN
 	host := trim(BOTH '[]' FROM host);
 	topic := prefix || device || '/temperature';
 
-	RETURN NEXT format('-- Stream %s takes all topics below "%s".', stream, prefix);
+	RETURN NEXT format('-- Stream %s takes all topics below "%s"%s.', stream, prefix,
+		CASE WHEN state IS NULL THEN '' ELSE format('; table %s has the last value of each', state) END);
 	IF password IS NOT NULL THEN
 		RETURN NEXT format('-- Device %s/%s has password %s (shown once; fleetlog.set_password makes another).', tenant, device, password);
 	ELSE
@@ -68,8 +76,15 @@ BEGIN
 	RETURN NEXT '-- Read it by SQL:';
 	RETURN NEXT format('psql -d %s -c "SELECT log_offset, ts, device, key, fleetlog.text(payload) FROM %s ORDER BY ts DESC LIMIT 10"',
 		quote_ident(current_database()), stream);
+	IF state IS NOT NULL THEN
+		RETURN NEXT '-- What holds now, a row a topic (a second later at most):';
+		RETURN NEXT format('psql -d %s -c "SELECT key, ts, fleetlog.text(payload) FROM %s"', quote_ident(current_database()), state);
+	END IF;
+	RETURN NEXT '-- Wait for what comes next:';
+	RETURN NEXT format('psql -d %s -c "SELECT key, fleetlog.text(payload) FROM fleetlog.take(''me'', ''%s'', wait => ''1 min'')"',
+		quote_ident(current_database()), stream);
 END
 $$;
 COMMENT ON FUNCTION fleetlog.quickstart(text) IS
-	'make a stream, a mount, a tenant and a device, and say what to type; a second call makes nothing twice';
+	'make a stream, a state table, a mount, a tenant and a device, and say what to type; a second call makes nothing twice';
 REVOKE ALL ON FUNCTION fleetlog.quickstart(text) FROM PUBLIC;

@@ -27,6 +27,8 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog.alter_device(text, text, text, text, jsonb),
 	fleetlog.drop_device(text),
 	fleetlog.set_password(text, text),
+	fleetlog.set_certificate(text, text),
+	fleetlog.set_psk(text, bytea),
 	fleetlog.revoke_device(text, text),
 	fleetlog.revoke_credential(bigint, text),
 	fleetlog.allow(text, text, text),

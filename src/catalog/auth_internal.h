@@ -19,6 +19,7 @@ typedef struct FlAuthWork
 	int			slot;			/* in the shared table */
 	uint64		revocations;	/* revocations known before the check began */
 	uint64		names_epoch;	/* likewise for the meaning of bare names */
+	bool		certificate;	/* the user name is that of a verified certificate */
 	size_t		user_len;
 	size_t		password_len;
 	char		user[FL_AUTH_USER_MAX + 1];	/* NUL-terminated */
@@ -56,7 +57,10 @@ typedef struct FlVerifier
 	char	   *verifier;
 } FlVerifier;
 
-/* In a transaction.  The device's valid password verifiers, at most `max`. */
-extern int	fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max);
+/* In a transaction.  The device's valid verifiers of this kind, at most `max`. */
+extern int	fl_device_verifiers(const FlIdentity *id, const char *kind, FlVerifier *out, int max);
+
+/* In a transaction.  Whose certificate is it?  Fills tenant, device and credential. */
+extern FlDeviceFound fl_device_by_certificate(const char *name, FlIdentity *id);
 
 #endif							/* FL_AUTH_INTERNAL_H */

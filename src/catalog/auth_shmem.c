@@ -67,6 +67,7 @@ typedef struct AuthRequest
 {
 	RequestState state;
 	int			door;
+	bool		certificate;	/* see FlAuthWork */
 	uint64		conn_id;
 	uint64		order;			/* the lowest goes first */
 	uint64		revocations;	/* see FlAuthWork */
@@ -334,7 +335,7 @@ fl_auth_worker_start(int door)
 
 /* Lock held exclusively. */
 static bool
-enqueue(int door, uint64 conn_id, const char *user, size_t user_len, const char *password, size_t password_len)
+enqueue(int door, uint64 conn_id, bool certificate, const char *user, size_t user_len, const char *password, size_t password_len)
 {
 	for (int i = 0; i < FL_AUTH_REQUESTS; i++)
 	{
@@ -343,6 +344,7 @@ enqueue(int door, uint64 conn_id, const char *user, size_t user_len, const char 
 		if (r->state != REQUEST_FREE)
 			continue;
 		r->door = door;
+		r->certificate = certificate;
 		r->conn_id = conn_id;
 		r->order = auth->next_order++;
 		r->user_len = user_len;
@@ -353,6 +355,24 @@ enqueue(int door, uint64 conn_id, const char *user, size_t user_len, const char 
 		return true;
 	}
 	return false;
+}
+
+static FlAuthStart
+ask_worker(int door, uint64 conn_id, bool certificate, const char *user, size_t user_len,
+		   const char *password, size_t password_len)
+{
+	bool		queued;
+
+	LWLockAcquire(&auth->lock, LW_EXCLUSIVE);
+	queued = enqueue(door, conn_id, certificate, user, user_len, password, password_len);
+	LWLockRelease(&auth->lock);
+	if (!queued)
+	{
+		count(AUTH_BUSY);
+		return FL_AUTH_BUSY;
+	}
+	fl_worker_wake(FL_WORKER_AUTH, 0);
+	return FL_AUTH_QUEUED;
 }
 
 FlAuthStart
@@ -378,16 +398,18 @@ fl_auth_begin(int door, uint64 conn_id, const char *user, size_t user_len,
 		count(AUTH_CACHED);
 		return FL_AUTH_ACCEPTED;
 	}
-	LWLockAcquire(&auth->lock, LW_EXCLUSIVE);
-	found = enqueue(door, conn_id, user, user_len, password, password_len);
-	LWLockRelease(&auth->lock);
-	if (!found)
+	return ask_worker(door, conn_id, false, user, user_len, password, password_len);
+}
+
+FlAuthStart
+fl_auth_begin_certificate(int door, uint64 conn_id, const char *name, size_t len)
+{
+	if (len == 0 || len > FL_AUTH_USER_MAX || !fl_utf8_valid_text((const uint8_t *) name, len))
 	{
-		count(AUTH_BUSY);
-		return FL_AUTH_BUSY;
+		count(AUTH_MALFORMED);
+		return FL_AUTH_REFUSED;
 	}
-	fl_worker_wake(FL_WORKER_AUTH, 0);
-	return FL_AUTH_QUEUED;
+	return ask_worker(door, conn_id, true, name, len, "", 0);
 }
 
 /*
@@ -464,6 +486,7 @@ fl_auth_take(FlAuthWork *work)
 		work->slot = oldest - auth->requests;
 		work->revocations = oldest->revocations = pg_atomic_read_u64(&auth->revocations);
 		work->names_epoch = pg_atomic_read_u64(&auth->names_epoch);
+		work->certificate = oldest->certificate;
 		work->user_len = oldest->user_len;
 		work->password_len = oldest->password_len;
 		memcpy(work->user, oldest->user, oldest->user_len);
@@ -504,18 +527,19 @@ fl_auth_finish(FlAuthWork *work, FlAuthOutcome outcome, const FlIdentity *identi
 	bool		bare = strchr(work->user, '/') == NULL;
 	int			door;
 
-	if (outcome == FL_AUTH_OUTCOME_ACCEPTED)
+	bool		remember = outcome == FL_AUTH_OUTCOME_ACCEPTED && !work->certificate;
+
+	if (remember)
 		hash_pair(work->user, work->user_len, work->password, work->password_len, mac);
 	explicit_bzero(work->password, sizeof(work->password));
 	LWLockAcquire(&auth->lock, LW_EXCLUSIVE);
-	if (outcome == FL_AUTH_OUTCOME_ACCEPTED &&
-		work->revocations == pg_atomic_read_u64(&auth->revocations) &&
+	if (remember && work->revocations == pg_atomic_read_u64(&auth->revocations) &&
 		work->names_epoch == pg_atomic_read_u64(&auth->names_epoch))
 		remember_pair(mac, identity, bare ? work->names_epoch : 0);
 	door = complete(&auth->requests[work->slot], outcome, identity);
 	LWLockRelease(&auth->lock);
 	count(outcome == FL_AUTH_OUTCOME_ACCEPTED ? AUTH_ACCEPTED :
-		  outcome == FL_AUTH_OUTCOME_BAD ? AUTH_FAILED : AUTH_UNAVAILABLE);
+		  outcome == FL_AUTH_OUTCOME_UNAVAILABLE ? AUTH_UNAVAILABLE : AUTH_FAILED);
 	if (door >= 0)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
 }

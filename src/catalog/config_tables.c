@@ -51,6 +51,7 @@ static const char *const table_names[FL_N_TABLES] = {
 	[FL_INDEX_DEVICE] = "device_pkey",
 	[FL_INDEX_CREDENTIAL] = "credential_pkey",
 	[FL_INDEX_CREDENTIAL_DEVICE] = "credential_device",
+	[FL_INDEX_CREDENTIAL_CERTIFICATE] = "credential_certificate",
 	[FL_INDEX_HOLD] = "hold_config_pkey",
 	[FL_INDEX_HOLD_RANGE] = "hold_range_config_key",
 };

@@ -83,7 +83,7 @@ fl_device_find(const char *user, FlIdentity *id)
 }
 
 int
-fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max)
+fl_device_verifiers(const FlIdentity *id, const char *kind, FlVerifier *out, int max)
 {
 	Relation	rel = fl_config_open(FL_TABLE_CREDENTIAL);
 	TupleDesc	desc;
@@ -101,7 +101,7 @@ fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max)
 	while (n < max && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		if (!is_null(tuple, FL_CREDENTIAL_REVOKED_AT, desc) ||
-			strcmp(fl_config_text(tuple, FL_CREDENTIAL_KIND, desc), "password") != 0)
+			strcmp(fl_config_text(tuple, FL_CREDENTIAL_KIND, desc), kind) != 0)
 			continue;
 		out[n].credential = fl_config_int(tuple, FL_CREDENTIAL_ID, desc, true);
 		out[n].verifier = fl_config_text(tuple, FL_CREDENTIAL_VERIFIER, desc);
@@ -110,6 +110,59 @@ fl_device_verifiers(const FlIdentity *id, FlVerifier *out, int max)
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return n;
+}
+
+/* A certificate that was revoked may have been given to another device since: the valid one counts. */
+FlDeviceFound
+fl_device_by_certificate(const char *name, FlIdentity *id)
+{
+	Relation	rel = fl_config_open(FL_TABLE_CREDENTIAL);
+	TupleDesc	desc;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	FlIdentity	device;
+	FlDeviceFound found = FL_DEVICE_NONE;
+
+	if (rel == NULL)
+		return FL_DEVICE_NONE;
+	desc = RelationGetDescr(rel);
+	memset(id, 0, sizeof(*id));
+	text_key(&key, rel, FL_CREDENTIAL_VERIFIER, name);
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_CREDENTIAL_CERTIFICATE), true, NULL, 1, &key);
+	while (found != FL_DEVICE_ONE && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (strcmp(fl_config_text(tuple, FL_CREDENTIAL_KIND, desc), "certificate") != 0)
+			continue;
+		found = is_null(tuple, FL_CREDENTIAL_REVOKED_AT, desc) ? FL_DEVICE_ONE : FL_DEVICE_REVOKED;
+		id->kind = FL_IDENTITY_DEVICE;
+		id->credential = fl_config_int(tuple, FL_CREDENTIAL_ID, desc, true);
+		strlcpy(id->tenant, fl_config_text(tuple, FL_CREDENTIAL_TENANT, desc), sizeof(id->tenant));
+		strlcpy(id->device, fl_config_text(tuple, FL_CREDENTIAL_DEVICE, desc), sizeof(id->device));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found == FL_DEVICE_ONE)
+		found = fl_device_find(psprintf("%s/%s", id->tenant, id->device), &device);
+	return found;
+}
+
+int
+fl_auth_find_psk(const char *user, FlIdentity *identity, uint8 *key, int room)
+{
+	FlVerifier	verifier;
+	size_t		len;
+
+	if (strlen(user) > FL_AUTH_USER_MAX || fl_device_find(user, identity) != FL_DEVICE_ONE ||
+		fl_device_verifiers(identity, "psk", &verifier, 1) != 1)
+		return 0;
+	identity->credential = verifier.credential;
+	len = strlen(verifier.verifier);
+	if (len % 2 != 0 || len / 2 > FL_AUTH_PSK_MAX || (int) (len / 2) > room)
+		return 0;
+	hex_decode(verifier.verifier, len, (char *) key);
+	explicit_bzero(verifier.verifier, len);
+	return (int) (len / 2);
 }
 
 bool

@@ -48,8 +48,11 @@ SELECT fleetlog.create_device(NULL, 'plant');
 SELECT fleetlog.create_device('d9', 'nobody');
 SELECT fleetlog.create_device('d9', NULL);
 SELECT fleetlog.create_device('d1', 'plant');
-SELECT fleetlog.create_device('d9', 'plant', certificate_subject => 'CN=d9');
+SELECT fleetlog.create_device('d9', 'plant', certificate_subject => '');
+SELECT fleetlog.create_device('d9', 'plant', certificate_subject => repeat('x', 256));
+SELECT fleetlog.create_device('d9', 'plant', certificate_subject => E'a\nb');
 SELECT fleetlog.create_device('d9', 'plant', psk => '\x00');
+SELECT fleetlog.create_device('d9', 'plant', psk => decode(repeat('00', 65), 'hex'));
 SELECT fleetlog.create_device('d9', 'plant', '');
 SELECT fleetlog.create_device('d9', 'plant', repeat('x', 513));
 SELECT fleetlog.create_device('d9', 'plant', 'SCRAM-SHA-256$broken');
@@ -141,6 +144,22 @@ SELECT fleetlog.set_password('d2', '');
 SELECT fleetlog.revoke_credential(id, 'leaked') FROM fleetlog.device_credential WHERE device = 'd2' AND revoked_at IS NULL;
 SELECT revoke_reason FROM fleetlog.device_credential WHERE device = 'd2' ORDER BY id;
 SELECT fleetlog.revoke_credential(-1, 'x');
+-- Certificates and pre-shared keys.
+SELECT fleetlog.create_device('tls1', 'plant', certificate_subject => 'tls1', psk => decode(repeat('5ec8e7', 16), 'hex')) IS NULL AS no_password;
+SELECT fleetlog.create_device('tls2', 'plant', certificate_subject => 'tls1');
+SELECT fleetlog.create_device('tls2', 'plant', 'pw') IS NULL AS given;
+SELECT fleetlog.set_certificate('tls2', 'tls1');
+SELECT fleetlog.set_certificate('tls1', 'tls1b');
+SELECT fleetlog.set_certificate('tls2', 'tls1');
+SELECT fleetlog.set_certificate('tls1', NULL);
+SELECT fleetlog.set_psk('tls1', '\x01');
+SELECT length(fleetlog.set_psk('tls1')) AS generated, fleetlog.set_psk('tls2', decode(repeat('5ec8e7', 6), 'hex')) IS NULL AS given;
+SELECT device, kind, revoked_at IS NOT NULL AS revoked, revoke_reason FROM fleetlog.device_credential WHERE device LIKE 'tls%' ORDER BY id;
+SELECT fleetlog.revoke_device('tls2', 'gone');
+SELECT fleetlog.set_certificate('tls2', 'again');
+SELECT fleetlog.set_psk('tls2');
+SELECT fleetlog.set_certificate('tls1', 'tls1');
+SELECT fleetlog.drop_device('tls1'), fleetlog.drop_device('tls2');
 SELECT fleetlog.revoke_device('plant/d1', 'stolen');
 SELECT tenant, id, revoke_reason, revoked_at IS NOT NULL AS revoked FROM fleetlog.device WHERE id = 'd1' ORDER BY tenant;
 SELECT * FROM fleetlog.can('plant/d1', 'publish', 'plant/d1/x');
@@ -151,7 +170,7 @@ SELECT fleetlog.drop_tenant('plant');
 
 -- What was done is on record, without secrets.
 SELECT event, object, detail - 'credential' AS detail FROM fleetlog.audit WHERE event NOT LIKE 'create_%' ORDER BY at, event;
-SELECT count(*) FROM fleetlog.audit WHERE detail::text ~ 'secret|SCRAM';
+SELECT count(*) FROM fleetlog.audit WHERE detail::text ~ 'secret|SCRAM|5ec8e7';
 
 -- Administrators manage devices and see no verifier; others see nothing.
 CREATE ROLE regress_fl_admin IN ROLE fleetlog_admin;
