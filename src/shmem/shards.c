@@ -311,8 +311,9 @@ fl_shard_forget(Oid stream)
 /*
  * Inside a commit as well.  An entry that is being created meanwhile either is
  * found here or was created from the row that has just been written: a head is
- * raised under the shard's lock, which needs an entry, or by a restore, which
- * comes before anybody reads.
+ * raised under the shard's lock, which needs an entry, or by a restore.  A restore
+ * may bring the row after somebody has looked at the shard.  When all records were
+ * gone, its entry then knows of no tail, which no head is ever above.
  */
 void
 fl_shard_publish_head(Oid stream, int32 shard, int64 head)
@@ -326,7 +327,17 @@ fl_shard_publish_head(Oid stream, int32 shard, int64 head)
 	LWLockAcquire(fl_shared->shard_map_lock, LW_SHARED);
 	entry = hash_search(fl_shard_map, &key, HASH_FIND, NULL);
 	if (entry != NULL)
-		fl_atomic_raise(&entry->shard.head, (uint64) head);
+	{
+		FlShard    *shard = &entry->shard;
+
+		fl_atomic_raise(&shard->head, (uint64) head);
+		if (pg_atomic_read_u64(&shard->visible_tail) < (uint64) head)
+		{
+			fl_atomic_raise(&shard->visible_tail, (uint64) head);
+			fl_atomic_raise(&shard->flushed_tail, (uint64) head);
+			fl_atomic_raise(&shard->confirmed_tail, (uint64) head);
+		}
+	}
 	LWLockRelease(fl_shared->shard_map_lock);
 }
 

@@ -58,7 +58,7 @@ $s->sql("ALTER TABLE part ENABLE ROW LEVEL SECURITY; CREATE POLICY everybody ON 
 is($s->sql($consumer), 'loader|0|1310|t', 'a consumer stands in the middle');
 is($s->sql($open), '0', 'row security is enabled on every segment');
 
-# Puts the rows that register a stream first and those with its shards' tails last, as workers of a parallel pg_restore may.
+# Puts the rows that register a stream first and those with its shards' tails last, as workers of a parallel pg_restore may: two lists.
 my $worst_order = sub {
     my ($dump) = @_;
     IPC::Run::run([ 'pg_restore', '-l', $dump ], '>', \my $list) or die 'pg_restore -l';
@@ -67,9 +67,9 @@ my $worst_order = sub {
     my $rank = sub { $_[0] =~ /stream_config/ ? 0 : $_[0] =~ /shard_config/ ? 2 : 1 };
     my ($last) = grep { $rest[$_] =~ / (SEQUENCE SET|CONSTRAINT|INDEX|TRIGGER|FK CONSTRAINT) / } 0 .. $#rest;
     $last = @rest unless defined $last;
-    my $file = "$dump/worst.list";
-    append_to_file($file, join("\n", @rest[0 .. $last - 1], (sort { $rank->($a) <=> $rank->($b) } @data), @rest[$last .. $#rest]) . "\n");
-    return $file;
+    append_to_file("$dump/first.list", join("\n", @rest[0 .. $last - 1], (sort { $rank->($a) <=> $rank->($b) } grep { $rank->($_) < 2 } @data)) . "\n");
+    append_to_file("$dump/second.list", join("\n", (grep { $rank->($_) == 2 } @data), @rest[$last .. $#rest]) . "\n");
+    return ("$dump/first.list", "$dump/second.list");
 };
 
 # Dump and restore: plain, in parallel, and in an order that a parallel one may meet.
@@ -80,9 +80,19 @@ my $restored = sub {
     my $file = $s->node->backup_dir . "/$name";
     mkdir $s->node->backup_dir unless -d $s->node->backup_dir;
     IPC::Run::run([ 'pg_dump', ($name eq 'plain' ? () : ('-Fd', '-j2')), '-f', $file, '-d', $s->node->connstr('fleetlog') ], '2>', \$err) or diag($err);
-    IPC::Run::run($name eq 'plain'
-        ? [ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $file, '-d', $t->node->connstr('fleetlog') ]
-        : [ 'pg_restore', ($name eq 'directory' ? '-j2' : ('-L', $worst_order->($file))), '--exit-on-error', '-d', $t->node->connstr('fleetlog'), $file ], '>', '/dev/null', '2>', \$err);
+    my @restore = ('pg_restore', '--exit-on-error', '-d', $t->node->connstr('fleetlog'), $file);
+    if ($name eq 'ordered')
+    {
+        my ($first, $second) = $worst_order->($file);
+        IPC::Run::run([ @restore, '-L', $first ], '>', '/dev/null', '2>', \$err);
+        is($t->sql("SELECT string_agg(fleetlog.tail(st::regclass, 0)::text, ',') FROM unnest(ARRAY['expired', 'trimmed']) st"), '0,0', "$name: somebody looks in the middle of it");
+        IPC::Run::run([ @restore, '-L', $second ], '>', '/dev/null', '2>', \my $more);
+        $err .= $more;
+    }
+    else
+    {
+        IPC::Run::run($name eq 'plain' ? [ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $file, '-d', $t->node->connstr('fleetlog') ] : [ @restore, '-j2' ], '>', '/dev/null', '2>', \$err);
+    }
     is($err, '', "$name: dump and restore say nothing");
     is($t->sql($state), $gone, "$name: heads and tails are carried");
     like($t->sql_error("SELECT * FROM fleetlog.read('part', 0, 1249)"), qr/LF101.*1250/s, "$name: what is gone is too old");
