@@ -108,9 +108,9 @@ for my $i (1 .. 60)
 }
 is($p->publish_acked('t/x', 'meanwhile'), 0, 'others are served while buffers are full');
 my %end;
-my $look = sub { for my $i (grep { !$end{$_} } 0 .. $#half) { my $end = $half[$i]->ending($_[0]); $end{$i} = $end if $end ne 'open'; } return keys %end > 10; };
-FleetlogTest::wait_until(sub { $look->(0) }, 'half packets to be refused', 60);
-$look->(0.02);
+my $look = sub { for my $i (grep { !$end{$_} } 0 .. $#half) { my $end = $half[$i]->ending(0.02); $end{$i} = $end if $end ne 'open'; } return keys %end > 10; };
+FleetlogTest::wait_until($look, 'half packets to be refused', 60);
+$look->();
 my $ended = grep { $_ eq 'closed' } values %end;
 cmp_ok($ended, '>', 10, "of 60 half packets of 400 kB, $ended are refused at fleetlog.buffer_memory");
 cmp_ok($ended, '<', 60, 'the first ones keep their place');
