@@ -152,33 +152,40 @@ stop_job()
 
 # ---- snapshots and transactions held open ----
 
-# Opens a session that holds what the statement takes, and waits until it has it.
+holders=
+
+# Opens a session of that name that holds what the statement takes, and waits until it has it.
 start_holder()
 {
-    fl_as "$FL_BIN/psql" -X -q -d "$uri&application_name=bench-holder" -c "$1" -c "SELECT pg_sleep(100000)" >/dev/null 2>"$dir/holder.log" &
-    fl_wait 20 holder_is_there || { cat "$dir/holder.log" >&2; fl_note "snapshot: the holder does not come up"; status=1; }
+    fl_as "$FL_BIN/psql" -X -q -d "$uri&application_name=$1" -c "$2" -c "SELECT pg_sleep(100000)" >/dev/null 2>"$dir/$1.log" &
+    holders="$holders $!"
+    fl_wait 20 holder_is_there "$1" || { cat "$dir/$1.log" >&2; fl_note "snapshot: the holder does not come up"; status=1; }
 }
 
 holder_is_there()
 {
-    [ "$(run_sql -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bench-holder' AND backend_xmin IS NOT NULL AND query ~ 'pg_sleep'")" = 1 ]
+    [ "$(run_sql -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$1' AND backend_xmin IS NOT NULL AND query ~ 'pg_sleep'")" = 1 ]
 }
 
 stop_holder()
 {
-    run_sql -o /dev/null -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bench-holder'"
-    wait $! 2>/dev/null || true
+    run_sql -o /dev/null -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$1'"
 }
 
+# With --long both are held while 5,000 messages a second come in for ten minutes, and the rate is that after them: ten
+# minutes at saturation would be a quarter of a billion records.
 rates_under_holders()
 {
     measure snapshot-without fleetlog -q 1 -c 50 -w 20 -d "$seconds"
-    start_holder "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM unrelated"
-    measure snapshot-held fleetlog -q 1 -c 50 -w 20 -d "${long_seconds:-$seconds}"
-    stop_holder
-    start_holder "BEGIN; INSERT INTO unrelated VALUES (1)"
-    measure snapshot-writer fleetlog -q 1 -c 50 -w 20 -d "${long_seconds:-$seconds}"
-    stop_holder
+    start_holder bench-snapshot "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM unrelated"
+    start_holder bench-writer "BEGIN; INSERT INTO unrelated VALUES (1)"
+    [ -z "$long_seconds" ] || measure snapshot-meanwhile fleetlog -q 1 -c 50 -w 20 -r 5000 -d "$long_seconds"
+    measure snapshot-held fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    stop_holder bench-snapshot
+    measure snapshot-writer fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    stop_holder bench-writer
+    # shellcheck disable=SC2086
+    wait $holders 2>/dev/null || true
     # Once more without, since a machine's speed changes while the others run.
     measure snapshot-again fleetlog -q 1 -c 50 -w 20 -d "$seconds"
 }

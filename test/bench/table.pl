@@ -370,7 +370,7 @@ sub print_markdown
 	my $all = read_folder($folder);
 	my $run = load("$folder/run.json");
 	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667 fan-out login
-		load-10m burst-without burst-with silent-without silent-with snapshot-without snapshot-held snapshot-writer snapshot-again));
+		load-10m burst-without burst-with silent-without silent-with snapshot-without snapshot-meanwhile snapshot-held snapshot-writer snapshot-again));
 	my (@rates, @crowds);
 
 	for my $scenario (@scenarios)
