@@ -217,7 +217,7 @@ stop_all(const FlControl *c, const char *path)
 		int			pid = c->pids[i % FL_PIDS];
 
 		snprintf(name, sizeof(name), "%d", pid);
-		if (pid > 0 && kill(pid, 0) == 0 && has_mapped(name, path) && kill(pid, SIGSTOP) == 0)
+		if (pid > 0 && pid != getpid() && kill(pid, 0) == 0 && has_mapped(name, path) && kill(pid, SIGSTOP) == 0)
 			victims[n++] = pid;
 	}
 	return n;
