@@ -34,7 +34,7 @@ fl_gather_begin_write(int door)
 	pg_memory_barrier();
 }
 
-/* The mark goes first, then who waits is read: is_behind_another does it the other way round. */
+/* The mark goes first, then who waits is read: fl_gather_is_wise does it the other way round. */
 void
 fl_gather_end_write(int door)
 {
@@ -72,7 +72,10 @@ fl_gather_is_wise(int door, TimestampTz since, TimestampTz now, long *wait_ms)
 	pg_atomic_write_u32(&fl_shared->doors[door].gathers, 1);
 	pg_memory_barrier();
 	if (!another_writes(door))
+	{
+		pg_atomic_write_u32(&fl_shared->doors[door].gathers, 0);
 		return false;
+	}
 	if (*wait_ms < 0 || *wait_ms > GATHER_WAIT_MS)
 		*wait_ms = GATHER_WAIT_MS;
 	return true;
