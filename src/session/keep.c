@@ -27,16 +27,16 @@
 #define RETRY			(10 * USECS_PER_SEC)
 #define EXPIRED			1000	/* ended in one transaction */
 
-static void
-begin(void)
+void
+fl_keep_begin(void)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
-static void
-commit(void)
+void
+fl_keep_commit(void)
 {
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -52,9 +52,9 @@ wake_doors(void)
 static void
 load(void)
 {
-	begin();
+	fl_keep_begin();
 	fl_sessions_load();
-	commit();
+	fl_keep_commit();
 	wake_doors();
 }
 
@@ -69,20 +69,20 @@ make_streams(void)
 	Oid			snapshot;
 	bool		found;
 
-	begin();
+	fl_keep_begin();
 	found = fl_journal_look_up(&journal, &snapshot);
 	if (!found)
 	{
 		fl_config_execute("SELECT fleetlog._make_session_streams()", 0, NULL, NULL, NULL);
 		ereport(LOG, (errmsg("fleetlog: the streams of the session journal were made")));
 	}
-	commit();
+	fl_keep_commit();
 	if (!found)
 	{
-		begin();
+		fl_keep_begin();
 		fl_catalog_refresh();
 		found = fl_journal_look_up(&journal, &snapshot);
-		commit();
+		fl_keep_commit();
 	}
 	if (!found)
 		return;
@@ -101,13 +101,13 @@ end_expired(void)
 	{
 		FlBuf		buf;
 
-		begin();
+		fl_keep_begin();
 		fl_buf_init(&buf, fl_server_allocator(), MaxAllocSize);
 		n = fl_store_dump_expired(&buf, GetCurrentTimestamp(), EXPIRED);
 		if (buf.len > 0)
 			fl_journal_write(&buf);
 		fl_buf_free(&buf);
-		commit();
+		fl_keep_commit();
 	} while (n == EXPIRED);
 }
 

@@ -146,6 +146,12 @@ extern void fl_journal_publish(Oid journal, Oid snapshot);
 /* Fill the store from snapshot and journal, in a transaction. */
 extern void fl_sessions_load(void);
 
+/* ---- keep.c ---- */
+
+/* A transaction of the keeper, with a snapshot. */
+extern void fl_keep_begin(void);
+extern void fl_keep_commit(void);
+
 /* ---- snapshot.c ---- */
 
 /* Outside of transactions; in the keeper only. */

@@ -53,20 +53,6 @@ fl_snapshot_is_due(void)
 	return fresh >= last_size && GetCurrentTimestamp() - written_at >= MINUTE;
 }
 
-static void
-begin(void)
-{
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-static void
-commit(void)
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-}
-
 /* Everything below is in the store, because who wrote it held this lock until it was. */
 static int64
 find_offset(Oid journal)
@@ -74,11 +60,11 @@ find_offset(Oid journal)
 	FlShard    *shard;
 	int64		offset;
 
-	begin();
+	fl_keep_begin();
 	shard = fl_journal_open(journal);
 	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
 	offset = fl_log_next_offset(shard);
-	commit();
+	fl_keep_commit();
 	return offset;
 }
 
@@ -101,7 +87,7 @@ write_sessions(Oid journal, Oid snapshot, int64 journal_offset)
 	uint32		next = 1;
 	int64		first;
 
-	begin();
+	fl_keep_begin();
 	fl_buf_init(&buf, fl_server_allocator(), MaxAllocSize);
 	shard = fl_journal_open(snapshot);
 	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
@@ -122,7 +108,7 @@ write_sessions(Oid journal, Oid snapshot, int64 journal_offset)
 	append_event(shard, &buf, &end);
 	fl_buf_free(&buf);
 	FL_STOP_POINT("snapshot_before_commit");
-	commit();
+	fl_keep_commit();
 	return first;
 }
 
@@ -132,12 +118,12 @@ raise_head(Oid stream, int64 head)
 	FlShard    *shard;
 	FlHold		hold;
 
-	begin();
+	fl_keep_begin();
 	shard = fl_journal_open(stream);
 	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
 	/* Somebody may hold it for reasons of his own; then it is only longer. */
 	(void) fl_log_raise_head(shard, head, &hold);
-	commit();
+	fl_keep_commit();
 }
 
 void
