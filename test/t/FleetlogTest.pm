@@ -195,6 +195,20 @@ sub wait_until
     return;
 }
 
+# How often the sessions that wait in poll, take or watch have gone to sleep, by the kernel's count.
+sub waiter_sleeps
+{
+    my ($self) = @_;
+    my $sum = 0;
+    for my $pid (split /\n/, $self->sql('SELECT pid FROM fleetlog.stat_waiter'))
+    {
+        open my $f, '<', "/proc/$pid/status" or die "no status of process $pid: $!";
+        while (<$f>) { $sum += $1 if /^voluntary_ctxt_switches:\s+(\d+)/ }
+        close $f;
+    }
+    return $sum;
+}
+
 sub accepts
 {
     my ($self) = @_;
