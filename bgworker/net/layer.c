@@ -238,6 +238,8 @@ receive_upgrade(FlNetConn *conn, uint8 *to, Size room)
 
 	if (buf == NULL)
 		return 0;
+	/* Frames that come in one piece with the request are decoded to `to`; nothing of the protocol is buffered before. */
+	Assert(room >= FL_UPGRADE_MAX_REQUEST);
 	n = receive_raw(conn, buf->data + buf->end, Min(buf->cap, FL_UPGRADE_MAX_REQUEST) - buf->end);
 	if (n <= 0)
 		return n;
