@@ -68,13 +68,26 @@ is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/will' AND device
     is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d2/will'"), '0', "a will on another device's topic is not published");
 }
 
-# Logging in.
+{
+    my @user = ([ 38, 'b', '1' ], [ 38, 'a', '2' ], [ 38, 'b', '3' ]);
+    my $a = $s->device('d1', client_id => 'y', will => { topic => 'acme/d1/will', payload => 'p', qos => 1, properties => \@user });
+    $a->reset;
+    my ($m) = $listener->messages(1);
+    is(join(' ', map { "$_->[1]=$_->[2]" } grep { $_->[0] == 38 } @{ $m->{properties} }), 'b=1 a=2 b=3', 'user properties of a will are delivered in order');
+    $a = $s->device('d1', client_id => 'y', version => 4, %will);
+    $a->disconnect;
+    is(wills(1, 2), 0, '3.1.1: DISCONNECT discards the will');
+}
+
+# Logging in.  A refusal ends the connection, with nothing behind it.
 sub login
 {
     my ($version, %opt) = @_;
     my $c = $s->raw(version => $version);
     my $ack = $c->login(%opt);
-    return ref $ack ? $ack->{reason} : $ack // 'nothing';
+    return $ack // 'nothing' unless ref $ack;
+    my $end = $ack->{reason} ? $c->ending : 'closed';
+    return $end eq 'closed' ? $ack->{reason} : "$ack->{reason}, but $end";
 }
 like(login(5, client_id => 'a'), qr/^13[45]$/, 'anonymous is refused');
 like(login(4, client_id => 'a'), qr/^[45]$/, 'in 3.1.1 too');
@@ -84,6 +97,19 @@ like(login(5, client_id => 'a', user => 'acme/nobody', password => 'pw-d1'), qr/
 like(login(5, client_id => 'a', user => 'other/d1', password => 'pw-d1'), qr/^13[45]$/, 'unknown tenant');
 like(login(5, client_id => 'a', user => 'acme/d1'), qr/^13[45]$/, 'no password');
 like(login(5, client_id => 'a', user => 'acme/d1', password => ''), qr/^13[45]$/, 'empty password');
+{
+    my $c = $s->raw;
+    $c->send_raw($c->connect_packet(client_id => 'a', user => 'acme/d1', password => 'wrong') . $c->publish_packet('acme/d1/behind', 'x', qos => 1, pid => 1));
+    like($c->ending, qr/^0x8[67]$/, 'what follows a refused CONNECT is not answered');
+    is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/behind'"), '0', 'nor stored');
+}
+for my $version (4, 5)
+{
+    for my $id ('a', unpack '(A23)*', join '', 0 .. 9, 'a' .. 'z', 'A' .. 'Z')
+    {
+        is(login($version, client_id => $id, user => 'acme/d2', password => 'pw-d2'), 0, "version $version: a client may be called $id");
+    }
+}
 is(login(5, client_id => 'a', user => 'd1', password => 'pw-d1'), 0, 'the bare id where it is unambiguous');
 $s->sql("SELECT fleetlog.create_tenant('zeta', 'zeta/'), fleetlog.create_device('d1', 'zeta', password => 'pw-d1')");
 FleetlogTest::wait_until(sub { login(5, client_id => 'a', user => 'zeta/d1', password => 'pw-d1') eq '0' }, 'the new device to log in', 10);
@@ -100,6 +126,15 @@ like(login(5, client_id => 'a', user => 'd1', password => 'pw-d1'), qr/^13[45]$/
 }
 is(login(4, client_id => '', clean => 0, user => 'acme/d2', password => 'pw-d2'), 2, '3.1.1: no client id with clean session 0');
 
+# A session is there, and the log-in is refused.
+{
+    my %kept = (client_id => 'kept', user => 'acme/d2', password => 'pw-d2', clean => 0);
+    $s->raw->login(%kept, properties => [ [ 17, 60 ] ]);
+    my $ack = $s->raw->login(%kept, properties => [ [ 17, 60 ], [ 21, 'SCRAM-SHA-256' ] ]);
+    is("$ack->{reason} $ack->{session_present}", '140 0', 'a refusal has Session Present 0');
+    is($s->raw->login(%kept, properties => [ [ 17, 60 ] ])->{session_present}, 1, 'also where a session is there');
+}
+
 # Revocation closes open connections within a second, a new password takes effect at once.
 my $victim = $s->device('d3');
 my $listening = $s->device('d3', client_id => 'second');
@@ -111,6 +146,7 @@ $s->sql("SELECT fleetlog.set_password('acme/d2', 'new secret')");
 FleetlogTest::wait_until(sub { login(5, client_id => 'a', user => 'acme/d2', password => 'new secret') eq '0' }, 'the new password', 10);
 like(login(5, client_id => 'a', user => 'acme/d2', password => 'pw-d2'), qr/^13[45]$/, 'the old password is dead');
 unlike(PostgreSQL::Test::Utils::slurp_file($s->node->logfile), qr/pw-d[123]|new secret/, 'no password in the log');
+is(FleetlogTest::Mqtt::unasked(), '', 'no refusal tells what nobody asked for');
 is($s->crashes, '', 'no crash');
 $s->node->stop;
 done_testing();

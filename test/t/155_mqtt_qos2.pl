@@ -153,6 +153,27 @@ for my $version (4, 5)
     is($sub->ending, $version == 5 ? '0x82' : 'closed', "$label: PUBACK for a QoS 2 delivery ends the connection");
 }
 
+# UNSUBSCRIBE does not break off what has begun.
+my ($leaver, $other) = ($s->device('d2', client_id => 'leaver'), $s->device('d2', client_id => 'other'));
+$leaver->subscribe([ [ 'acme/d2/leave', 2 ] ]);
+$other->publish_released('acme/d2/leave', 'begun');
+my $begun = $leaver->expect('PUBLISH');
+is(join(',', $leaver->unsubscribe('acme/d2/leave')), '0', 'the subscription ends while its delivery is under way');
+$leaver->pubrec($begun->{pid});
+is(acks($leaver, 1), "PUBREL:$begun->{pid}:0", 'a delivery that has begun is completed after UNSUBSCRIBE');
+
+# Expiry is for messages that have not been sent yet: what has begun is completed, both ways.
+$other->publish('acme/d2/late', 'late', qos => 2, pid => 40, properties => [ [ 2, 0 ] ]);
+is(acks($other, 1), 'PUBREC:40:0', 'a message that has expired is received');
+$other->pubrel(40);
+is(acks($other, 1), 'PUBCOMP:40:0', 'and acknowledged to the end');
+$leaver->subscribe([ [ 'acme/d2/expires', 2 ] ]);
+$other->publish_released('acme/d2/expires', 'begun', properties => [ [ 2, 1 ] ]);
+$begun = $leaver->expect('PUBLISH');
+$s->wait_for("SELECT clock_timestamp() > ts + interval '1500 ms' FROM telemetry WHERE key = 'acme/d2/expires'");
+$leaver->pubrec($begun->{pid});
+is(acks($leaver, 1), "PUBREL:$begun->{pid}:0", 'a delivery that expires on the way is completed');
+
 # A will at QoS 2.
 my $listener = $s->device('d2', client_id => 'listener');
 $listener->subscribe([ [ 'acme/d2/will', 2 ] ]);
@@ -161,6 +182,8 @@ $victim->reset;
 my $will = $listener->expect('PUBLISH');
 is("$will->{qos} $will->{payload}", '2 gone', 'a will at QoS 2 is delivered at QoS 2');
 
+is(FleetlogTest::Mqtt::unseen(qw(CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBACK UNSUBACK DISCONNECT)), '', 'packets of every kind have come');
+is(FleetlogTest::Mqtt::unasked(), '', 'none of them tells what nobody asked for');
 is($s->density_faults, '', 'offsets dense');
 is($s->crashes, '', 'no crash');
 $s->node->stop;

@@ -115,7 +115,10 @@ $over->subscribe([ [ 'T/#', 0 ] ], properties => [ [ 11, 1 ] ]);
 $over->subscribe([ [ 'T/+', 1 ], 'the/end' ], properties => [ [ 11, 268435455 ] ]);
 my $other = client();
 $other->subscribe([ [ 'T/C', 1 ], 'the/end' ], properties => [ [ 11, 7 ] ]);
-@got = sent_and_got($p, ['T/C'], $over, $other);
+my $over4 = client(version => 4);
+$over4->subscribe([ [ 'T/#', 0 ], [ 'T/+', 1 ], 'the/end' ]);
+@got = sent_and_got($p, ['T/C'], $over, $other, $over4);
+is(join(',', map { $_->{qos} } @{ $got[2] }), '1', 'O42: one copy at the highest QoS in 3.1.1');
 is(scalar @{ $got[0] }, 1, 'O42: one copy');
 is($got[0][0]{qos}, 1, 'O42: at the highest QoS');
 is(join(',', sort { $a <=> $b } map { $_->[1] } grep { $_->[0] == 11 } @{ $got[0][0]{properties} }), '1,268435455', 'O43: both of its identifiers');
@@ -142,7 +145,8 @@ $p->publish('L/1', 'foreign', qos => 1, dup => 1);
 is("$m[0]{payload} $m[0]{dup}", 'foreign 0', "another's does, and its DUP is not passed on");
 is($p->expect('PUBACK')->{reason}, 0, 'acknowledged');
 $p->publish('L/2', 'qos 0');
-is(($local->messages(1))[0]{qos}, 0, 'QoS is the lower of both');
+@m = $local->messages(1);
+is("$m[0]{qos} $m[0]{dup}", '0 0', 'QoS is the lower of both, and DUP is 0');
 
 # Order of one publisher's messages on one topic, a thousand of them.
 my $ordered = client();

@@ -30,6 +30,7 @@ is($s->sql("SELECT headers ->> 'b' FROM telemetry"), '3', 'as jsonb: the last va
 
 my ($m) = $v5->messages(1);
 is(join(' ', map { join '=', @$_[ 1 .. $#$_ ] } grep { $_->[0] == 38 } @{ $m->{properties} }), join(' ', map { join '=', @$_[ 1, 2 ] } @user), 'a 5.0 subscriber gets the user properties in order');
+is(FleetlogTest::Mqtt::property($m, 1), 0, 'payload format indicator');
 is(FleetlogTest::Mqtt::property($m, 3), 'application/json', 'content type');
 is(FleetlogTest::Mqtt::property($m, 8), 'acme/d1/answer', 'response topic');
 is(FleetlogTest::Mqtt::property($m, 9), "\x01\x02", 'correlation data');

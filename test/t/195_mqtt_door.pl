@@ -25,7 +25,9 @@ sub login_reason
     my (%opt) = @_;
     my $c = $s->raw(version => $opt{version} // 5);
     my $ack = $c->login(client_id => 'l' . ++$n, %opt);
-    return ref $ack ? $ack->{reason} : $ack // 'nothing';
+    return $ack // 'nothing' unless ref $ack;
+    my $end = $ack->{reason} ? $c->ending : 'closed';
+    return $end eq 'closed' ? $ack->{reason} : "$ack->{reason}, but $end";
 }
 
 # What is not offered is refused at CONNECT, where the version can say so.

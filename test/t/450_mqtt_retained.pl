@@ -110,6 +110,8 @@ undef $ender;
 $old = client(version => 4);
 $old->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
 is(got($old), 'a/b/c=two/1 a/old=v4/1', 'O40: all are there after a restart, and for MQTT 3.1.1');
+$old->subscribe([ [ 'a/#', 1 ] ]);
+is(got($old), 'a/b/c=two/1 a/old=v4/1', '3.1.1: and again when the filter is subscribed again');
 $p = client();
 
 # Expiry counts on while the message is kept (O60).
@@ -156,6 +158,11 @@ $c = client();
 $c->subscribe([ [ 'will/x', 1 ] ]);
 ($m) = $c->messages(1);
 is("$m->{payload} $m->{retain} $m->{qos}", 'dead 1 1', 'O35: and sent with retain 1 at the lower QoS');
+
+$w = client(will => { topic => 'will/x', payload => 'passing', qos => 1 });
+$w->reset;
+$s->wait_for("SELECT count(*) = 1 FROM telemetry WHERE key = 'will/x' AND fleetlog.text(payload) = 'passing'");
+is(value('will/x'), 'dead', 'a will without retain replaces nothing');
 
 # A key that is no topic, which only a superuser can have put there, is not sent (O11).
 $s->sql("INSERT INTO now SELECT stream, k, shard, log_offset, ts, tenant, device, headers, payload FROM now, unnest(ARRAY['odd/+', 'odd/#', 'odd/' || chr(1)]) k WHERE key = 'will/x'");

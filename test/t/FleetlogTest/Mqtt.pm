@@ -219,6 +219,7 @@ sub unsubscribe
     $body .= join '', map { str($_) } @filters;
     $self->send_raw(packet(0xA2, $body));
     my $ack = $self->expect('UNSUBACK');
+    confess("UNSUBACK for $ack->{pid}, expected $pid") unless $ack->{pid} == $pid;
     return @{ $ack->{reasons} };
 }
 
@@ -362,7 +363,8 @@ sub quiet
 }
 
 # How the server ended the connection: "0x81" for a DISCONNECT or refusing CONNACK with that reason, "closed", or
-# "open" when it did not.  Other packets on the way are passed over.
+# "open" when it did not.  Other packets on the way are passed over; behind the reason there must be none, and the
+# connection must be closed, or what is returned says so.
 sub ending
 {
     my ($self, $timeout) = @_;
@@ -372,8 +374,9 @@ sub ending
     while (1)
     {
         my $p = $self->read_packet($end > time ? $end - time : 0);
-        return $reason // 'open' unless defined $p;
+        return defined $reason ? "$reason, but open" : 'open' unless defined $p;
         return $reason // 'closed' unless ref $p;
+        return "$reason, then $p->{name}" if defined $reason;
         $reason = sprintf '0x%02X', $p->{reason}
           if $p->{name} eq 'DISCONNECT' || ($p->{name} eq 'CONNACK' && $p->{reason} != 0);
     }
@@ -447,6 +450,9 @@ sub take_properties
     return \@list;
 }
 
+# Kinds of packets of 5.0 that came, and their properties, for unasked() and unseen().
+my %seen;
+
 sub decode
 {
     my ($self, $first, $body) = @_;
@@ -489,8 +495,20 @@ sub decode
         $p{reason} = length $b ? ord(substr $b, 0, 1, '') : 0;
         $p{properties} = take_properties(\$b) if length $b;
     }
+    if ($v5) { $seen{$_}++ for $name, map { "$name $_->[0]" } @{ $p{properties} }; }
     return \%p;
 }
+
+# What packets of 5.0 so far, of all clients of this program, told without need: kind and number of the property, for
+# reason strings and user properties outside of PUBLISH, Response Information and Authentication Method in CONNACK, and
+# Session Expiry in DISCONNECT; and any AUTH at all.
+sub unasked
+{
+    return join ', ', grep { !/^PUBLISH / && /^(?:AUTH|\w+ (?:31|38)|CONNACK (?:21|26)|DISCONNECT 17)$/ } sort keys %seen;
+}
+
+# Of these kinds of packets, those that no client of 5.0 has got.
+sub unseen { return join ' ', grep { !$seen{$_} } @_; }
 
 # The first value of a property of a packet, or undef.
 sub property
