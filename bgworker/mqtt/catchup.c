@@ -107,7 +107,7 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
-		if (rec->ts < filter->since || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
+		if (filter->share != NULL || rec->ts < filter->since || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
 			continue;
 		if (!made)
 			fl_mqtt_record_message(door, rec, topic, mount, message);

@@ -217,7 +217,7 @@ announce(FlMqttConn *conn, FlMqttProps *props)
 	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, conn->session.number != 0 ? conn->session_expiry_s : 0);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_WILDCARD_AVAILABLE, 1);
 	fl_mqtt_props_set_int(props, FL_MQTT_P_SUBSCRIPTION_ID_AVAILABLE, 1);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_SHARED_AVAILABLE, 0);
+	fl_mqtt_props_set_int(props, FL_MQTT_P_SHARED_AVAILABLE, 1);
 }
 
 static void

@@ -497,6 +497,7 @@ on_close(FlNetConn *net, const char *why)
 		conn->full = false;
 	}
 	fl_mqtt_drop_filters(conn);
+	fl_mqtt_share_return(conn);
 	fl_mqtt_free_subscriber(conn);
 	/* The will first: who takes over must find it on its way. */
 	if (was_open && conn->will != NULL && !conn->no_will && !conn->door->stopping)

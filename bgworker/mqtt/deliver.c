@@ -51,6 +51,7 @@ take_packet_id(FlMqttConn *conn, uint8 qos)
 		sub->next_packet_id = sub->next_packet_id == PG_UINT16_MAX ? 1 : sub->next_packet_id + 1;
 	} while (find_inflight(sub, sub->next_packet_id) >= 0);
 	sub->inflight[sub->inflight_count].id = sub->next_packet_id;
+	sub->inflight[sub->inflight_count].place = NULL;
 	sub->inflight[sub->inflight_count].state = qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1;
 	sub->inflight_count++;
 	return sub->next_packet_id;
@@ -79,6 +80,14 @@ static bool
 window_is_open(FlMqttConn *conn)
 {
 	return conn->sub->inflight_count < conn->sub->window && has_little_pending(conn);
+}
+
+bool
+fl_mqtt_has_room(FlMqttConn *conn, uint8 qos)
+{
+	if (qos == 0)
+		return has_little_pending(conn);
+	return conn->sub->queue_len == 0 && window_is_open(conn);
 }
 
 /*

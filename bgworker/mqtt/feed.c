@@ -142,6 +142,7 @@ fl_mqtt_feed_refresh(FlMqttDoor *door)
 	}
 	mark_gone(door);
 	fl_mqtt_add_cursors(door);
+	fl_mqtt_share_refresh(door);
 	door->interest_changed = true;
 	door->refreshing = false;
 	door->bad_stream = InvalidOid;
@@ -294,7 +295,7 @@ on_found(void *item, void *arg)
 	FlMqttConn *conn = filter->conn;
 	FlMqttTarget *target;
 
-	if (conn->state != FL_MQTT_STATE_OPEN || conn->sub->lagging || m->rec->ts < filter->since)
+	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub->lagging || m->rec->ts < filter->since)
 		return;
 	if (m->message == NULL)
 	{

@@ -16,6 +16,7 @@
  *	deliver.c		messages out: queue, packet identifiers, sizes
  *	feed.c			the log up to the durable tail, matched once
  *	catchup.c		connections that read the log at their own pace
+ *	share.c			shared subscriptions
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
@@ -39,6 +40,7 @@
 #include "fleetlog/net.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/share.h"
 #include "fleetlog/shmem.h"
 
 #include "trie.h"
@@ -101,6 +103,7 @@ typedef enum FlMqttState
 typedef struct FlMqttDoor FlMqttDoor;
 typedef struct FlMqttConn FlMqttConn;
 typedef struct FlMqttMessage FlMqttMessage;
+typedef struct FlMqttShare FlMqttShare;
 
 /*
  * Identity and client id, packed: FlIdentity has room for the longest names,
@@ -149,6 +152,9 @@ typedef struct FlMqttFilter
 	bool no_local;
 	bool as_published;
 	bool wildcard;
+	FlMqttShare *share; /* NULL: not a shared subscription */
+	dlist_node share_node;
+	uint16 skip; /* of text: what stands before the topic filter, `$share/group/` */
 	uint16 len;
 	uint8 text[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttFilter;
@@ -171,6 +177,9 @@ typedef struct FlMqttSent
 {
 	uint16 id;
 	uint8 state; /* FlMqttSentState */
+	FlSharePlace *place; /* of a shared subscription, else NULL */
+	uint64 generation;   /* of place */
+	int64 log_offset;    /* in that shard */
 } FlMqttSent;
 
 /* A delivery that waits for a packet identifier. */
@@ -372,6 +381,8 @@ struct FlMqttDoor
 	dlist_head logins; /* those whose login could not be begun yet */
 	int login_count;
 	dlist_head lagging;
+	dlist_head shares;  /* groups of shared subscriptions with members here */
+	bool share_waiting; /* one waits for another door's turn */
 	dlist_head retained; /* subscriptions that wait for values in force */
 
 	Size message_bytes; /* in shared messages */
@@ -545,6 +556,8 @@ extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message,
 /* PUBACK, PUBREC and PUBCOMP. */
 extern void fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
+/* Would a message of this QoS go out at once? */
+extern bool fl_mqtt_has_room(FlMqttConn *conn, uint8 qos);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
 
 /* in feed.c */
@@ -570,6 +583,14 @@ extern void fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
+
+/* in share.c */
+/* False: there is no room for another group. */
+extern bool fl_mqtt_share_join(FlMqttFilter *member);
+extern void fl_mqtt_share_leave(FlMqttFilter *member);
+extern void fl_mqtt_share_refresh(FlMqttDoor *door);
+extern void fl_mqtt_share_run(FlMqttDoor *door);
+extern void fl_mqtt_share_return(FlMqttConn *conn);
 
 /* in retained.c */
 /* Is there a mount with a state table; is there one for this topic? */

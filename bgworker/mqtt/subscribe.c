@@ -49,10 +49,42 @@ get_subscriber(FlMqttConn *conn)
 	return conn->sub;
 }
 
-static bool
-is_of_conn(const void *item, const void *arg)
+/* Length of the `$share/group/` that the text begins with; 0: it is an ordinary filter. */
+static uint16
+share_prefix(FlMqttBytes text)
 {
-	return ((const FlMqttFilter *) item)->conn == (const FlMqttConn *) arg;
+	const uint8_t *group;
+	const uint8_t *filter;
+	size_t group_len;
+	size_t len;
+
+	if (fl_topic_share_parse(text.data, text.len, &group, &group_len, &filter, &len) != FL_SHARE_OK)
+		return 0;
+	return (uint16) (text.len - len);
+}
+
+static FlMqttBytes
+without(FlMqttBytes text, uint16 skip)
+{
+	FlMqttBytes rest = {text.data + skip, text.len - skip};
+
+	return rest;
+}
+
+typedef struct FilterKey
+{
+	const FlMqttConn *conn;
+	FlMqttBytes text;
+} FilterKey;
+
+static bool
+is_filter(const void *item, const void *arg)
+{
+	const FlMqttFilter *filter = item;
+	const FilterKey *key = arg;
+
+	return filter->conn == key->conn && filter->len == key->text.len &&
+		   memcmp(filter->text, key->text.data, key->text.len) == 0;
 }
 
 static FlMqttFilter *
@@ -64,7 +96,12 @@ find_filter(FlMqttConn *conn, FlMqttBytes text)
 		return NULL;
 	/* Own filters are few, or the filter has few other subscribers. */
 	if (conn->sub->filter_count > SEARCH_OWN_LIST)
-		return fl_trie_find(conn->door->trie, text.data, text.len, is_of_conn, conn);
+	{
+		FilterKey key = {conn, text};
+		FlMqttBytes topic_filter = without(text, share_prefix(text));
+
+		return fl_trie_find(conn->door->trie, topic_filter.data, topic_filter.len, is_filter, &key);
+	}
 	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
@@ -80,7 +117,8 @@ remove_filter(FlMqttFilter *filter)
 {
 	FlMqttConn *conn = filter->conn;
 
-	fl_trie_remove(conn->door->trie, filter->text, filter->len, filter);
+	fl_mqtt_share_leave(filter);
+	fl_trie_remove(conn->door->trie, filter->text + filter->skip, filter->len - filter->skip, filter);
 	dlist_delete(&filter->node);
 	conn->sub->filter_count--;
 	if (filter->wildcard)
@@ -109,9 +147,10 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 	filter->conn = conn;
 	filter->len = (uint16) text.len;
 	memcpy(filter->text, text.data, text.len);
+	filter->skip = share_prefix(text);
 	filter->wildcard = fl_topic_filter_has_wildcard(text.data, text.len);
 	filter->since = fl_clock_tick();
-	if (!fl_trie_insert(conn->door->trie, filter->text, filter->len, filter))
+	if (!fl_trie_insert(conn->door->trie, filter->text + filter->skip, filter->len - filter->skip, filter))
 		elog(ERROR, "fleetlog: out of memory in the subscription index");
 	dlist_push_tail(&sub->filters, &filter->node);
 	sub->filter_count++;
@@ -149,31 +188,56 @@ static FlMqttReason
 check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 {
 	static const char share[] = "$share/";
+	FlMqttBytes topic_filter = without(text, share_prefix(text));
 
 	*why = NULL;
-	if (text.len >= sizeof(share) - 1 && memcmp(text.data, share, sizeof(share) - 1) == 0)
+	/* The codec has refused it in 5.0; in 3.x it would be a filter that selects nothing. */
+	if (topic_filter.len == text.len && text.len >= sizeof(share) - 1 &&
+		memcmp(text.data, share, sizeof(share) - 1) == 0)
 	{
-		*why = "shared subscriptions are not available";
-		return FL_MQTT_RC_SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
+		*why = "malformed shared subscription";
+		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
 	}
-	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) text.data, text.len, why))
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic_filter.data,
+					  topic_filter.len, why))
 		return FL_MQTT_RC_NOT_AUTHORIZED;
 	if (find_filter(conn, text) != NULL)
 		return FL_MQTT_RC_SUCCESS;
-	return check_limits(conn, text);
+	return check_limits(conn, topic_filter);
 }
 
 /* ---- the packets ---- */
+
+/* A new filter; NULL: it is for a group, and there is no room for another one. */
+static FlMqttFilter *
+make_filter(FlMqttConn *conn, const FlMqttSubscription *item)
+{
+	FlMqttFilter *filter = add_filter(conn, item->filter);
+
+	filter->qos = item->qos;
+	if (filter->skip == 0 || fl_mqtt_share_join(filter))
+		return filter;
+	remove_filter(filter);
+	return NULL;
+}
 
 static uint8
 subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 {
 	const char *why;
 	FlMqttReason reason = check_filter(conn, item->filter, &why);
-	FlMqttFilter *filter;
+	FlMqttFilter *filter = NULL;
 	bool is_new;
 
-	if (reason != FL_MQTT_RC_SUCCESS)
+	if (reason == FL_MQTT_RC_SUCCESS)
+		filter = find_filter(conn, item->filter);
+	is_new = filter == NULL;
+	if (is_new && reason == FL_MQTT_RC_SUCCESS && (filter = make_filter(conn, item)) == NULL)
+	{
+		why = "too many shared subscriptions";
+		reason = FL_MQTT_RC_QUOTA_EXCEEDED;
+	}
+	if (filter == NULL)
 	{
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
@@ -183,16 +247,12 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
 		return conn->version == FL_MQTT_5_0 ? (uint8) reason : FL_MQTT_RC_UNSPECIFIED_ERROR;
 	}
 	/* The same filter again replaces the options (MQTT-3.8.4-3) and misses nothing. */
-	filter = find_filter(conn, item->filter);
-	is_new = filter == NULL;
-	if (is_new)
-		filter = add_filter(conn, item->filter);
 	filter->qos = item->qos;
 	filter->no_local = item->no_local;
 	filter->as_published = item->retain_as_published;
 	filter->id = id;
-	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never. */
-	if (item->retain_handling == 0 || (item->retain_handling == 1 && is_new))
+	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never; for a group never (4.8.2). */
+	if (filter->share == NULL && (item->retain_handling == 0 || (item->retain_handling == 1 && is_new)))
 		fl_mqtt_want_retained(filter, is_new ? filter->since : fl_clock_tick());
 	return filter->qos;
 }
@@ -264,7 +324,8 @@ check_connection(FlMqttConn *conn)
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 		const char *why = NULL;
 
-		if (fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) filter->text, filter->len, &why))
+		if (fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) filter->text + filter->skip,
+						 filter->len - filter->skip, &why))
 			continue;
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its right to subscribe to \"%.*s\" was withdrawn",

@@ -25,7 +25,7 @@
 #include "fleetlog/state.h"
 #include "shmem_internal.h"
 
-#define FL_N_LWLOCKS		5
+#define FL_N_LWLOCKS		6
 #define FL_TRANCHE			"fleetlog"
 
 /* A ring takes at least two of the largest records, with what surrounds them. */
@@ -78,6 +78,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_shard_map_size());
 	size = add_size(size, fl_registry_size());
 	size = add_size(size, fl_mount_stats_size());
+	size = add_size(size, fl_share_size());
 	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
@@ -129,6 +130,7 @@ init_core(void)
 {
 	memset(fl_core, 0, sizeof(FlCore));
 	fl_core->dirty_lock = &GetNamedLWLockTranche(FL_TRANCHE)[4].lock;
+	fl_core->share_lock = &GetNamedLWLockTranche(FL_TRANCHE)[5].lock;
 	dlist_init(&fl_core->dirty);
 	ConditionVariableInit(&fl_core->published);
 	pg_atomic_init_u64(&fl_core->passes_begun, 0);
@@ -165,6 +167,7 @@ fl_shmem_startup(void)
 	fl_shard_map_init();
 	fl_registry_init();
 	fl_mount_stats_init();
+	fl_share_init();
 	fl_waiters_init();
 	fl_auth_shmem_init();
 	fl_net_shmem_init();

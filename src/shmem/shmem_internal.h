@@ -8,6 +8,7 @@
  *		- pending pairs, provisional: the shard's mutex.
  *		- listeners: fl_shared->slots_lock, counters written by their door only.
  *		- evictions: fl_shared->registry_lock.
+ *		- places of shared subscriptions: share_lock, which is held alone.
  *		- all others: atomics, or a single writer as said beside them.
  *		Order: shard_map_lock, dirty_lock, then a shard's mutex.
  *
@@ -70,6 +71,7 @@ typedef enum FlReadiness
 typedef struct FlCore
 {
 	LWLock	   *dirty_lock;
+	LWLock	   *share_lock;		/* places of shared subscriptions */
 	dlist_head	dirty;			/* FlShardEntry with something to flush */
 	ConditionVariable published;	/* signalled after every pass of the flusher */
 	pg_atomic_uint64 passes_begun;	/* passes are numbered from 1 */
@@ -112,6 +114,8 @@ extern void fl_waiters_request(void);
 extern void fl_waiters_init(void);
 extern Size fl_mount_stats_size(void);
 extern void fl_mount_stats_init(void);
+extern Size fl_share_size(void);
+extern void fl_share_init(void);
 
 /* The commit-time half of the flusher's work: put a shard on the list. */
 extern void fl_dirty_add(FlShardEntry *entry);

@@ -1,0 +1,559 @@
+/*
+ * share.c
+ *		Shared subscriptions: the members of a group split what is new.
+ *
+ * A group does not take part in the shared feed.  It has a position of its own in
+ * every shard, which all front doors move together (fleetlog/share.h): a door
+ * reads on from there, takes a record when one of its members has room for it, and
+ * hands it to that member.  What nobody has room for stays in the log, so nothing
+ * of a group is ever queued, dropped or read by a lagging connection.
+ *
+ * What a member had not acknowledged at QoS 1 when it went goes to the others,
+ * before anything new.  At QoS 2 it does not, because the standard forbids it
+ * (MQTT-4.8.2-5).  A group that has lost its last member is gone, with its
+ * position.
+ *
+ * Topics of commands and device shadows are for one device each, whose rights
+ * decide; groups do not get them.
+ */
+#include "postgres.h"
+
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+
+#include "fleetlog/topic.h"
+#include "mqtt.h"
+
+#define WAIT_MS 20 /* for the door whose turn it is */
+
+/* How far a group is in the shard of one feed. */
+typedef struct SharePlace
+{
+	FlSharePlace *shared; /* NULL: no topic of the feed can be for the group */
+	uint64 generation;
+	FlLogPosition pos; /* hint for the reader, good while its offset is the shared one */
+	int64 blocked_at;  /* offset that waits for another door's turn; -1: none */
+	int64 blocked_ms;  /* since when */
+} SharePlace;
+
+/* A group with members at this door. */
+struct FlMqttShare
+{
+	dlist_node node; /* in door->shares */
+	dlist_head members;
+	uint16 member_count;
+	TimestampTz since;
+	int place_count;
+	SharePlace *places; /* by feed number */
+	uint8 digest[16];
+	uint16 len;
+	uint8 filter[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* ---- which feeds are for it ---- */
+
+/* Can the filter select a topic below the prefix, which is empty or ends in `/`? */
+static bool
+touches(const uint8 *filter, Size len, const uint8 *prefix, Size prefix_len)
+{
+	const uint8 *f = filter;
+	const uint8 *end = filter + len;
+	const uint8 *p = prefix;
+	const uint8 *prefix_end = prefix + prefix_len;
+
+	if (prefix_len > 0 && prefix[0] == '$' && (filter[0] == '+' || filter[0] == '#'))
+		return false;
+	while (p < prefix_end)
+	{
+		const uint8 *slash = memchr(p, '/', (size_t) (prefix_end - p));
+		const uint8 *f_end = memchr(f, '/', (size_t) (end - f));
+		Size level = (Size) (slash - p);
+
+		if (f < end && *f == '#')
+			return true;
+		/* A topic below the prefix has one more level. */
+		if (f_end == NULL)
+			return false;
+		if (!(f_end - f == 1 && *f == '+') &&
+			((Size) (f_end - f) != level || (level > 0 && memcmp(f, p, level) != 0)))
+			return false;
+		f = f_end + 1;
+		p = slash + 1;
+	}
+	return true;
+}
+
+static bool
+is_for(const FlMqttShare *share, const FlMqttFeed *feed)
+{
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+
+	for (int m = 0; m < count && !feed->gone; m++)
+		if (mounts[m].stream == feed->stream &&
+			touches(share->filter, share->len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
+			return true;
+	return false;
+}
+
+static void
+leave_place(FlMqttDoor *door, SharePlace *at)
+{
+	if (at->shared == NULL)
+		return;
+	fl_share_set_members(at->shared, at->generation, door->index, 0);
+	at->shared = NULL;
+}
+
+/* False: there are too many places. */
+static bool
+enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFeed *feed = &door->feeds[number];
+	FlShareKey key;
+	int64 from = feed->pos.offset;
+	int64 head;
+	int64 tail;
+
+	/* A feed that nobody has wanted until now stands anywhere. */
+	if (!feed->wanted && fl_mqtt_feed_bounds(feed, &head, &tail))
+		from = tail;
+	memset(&key, 0, sizeof(key));
+	memcpy(key.group, share->digest, sizeof(key.group));
+	key.stream = feed->stream;
+	key.shard = feed->shard;
+	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since);
+	if (at->shared == NULL)
+		return false;
+	at->generation = at->shared->generation;
+	at->blocked_at = -1;
+	memset(&at->pos, 0, sizeof(at->pos));
+	return true;
+}
+
+/* Places of this group are made those of the feeds there are; false: too many. */
+static bool
+update_places(FlMqttDoor *door, FlMqttShare *share)
+{
+	bool complete = true;
+
+	if (share->place_count < door->feed_count)
+	{
+		Size size = sizeof(SharePlace) * (Size) door->feed_count;
+
+		share->places = share->places == NULL ? MemoryContextAlloc(door->context, size) : repalloc(share->places, size);
+		memset(share->places + share->place_count, 0,
+			   sizeof(SharePlace) * (Size) (door->feed_count - share->place_count));
+		share->place_count = door->feed_count;
+	}
+	for (int i = 0; i < share->place_count; i++)
+	{
+		SharePlace *at = &share->places[i];
+
+		if (!is_for(share, &door->feeds[i]))
+			leave_place(door, at);
+		else if (at->shared == NULL)
+			complete = enter_place(door, share, i) && complete;
+		else
+			fl_share_set_members(at->shared, at->generation, door->index, share->member_count);
+	}
+	return complete;
+}
+
+/* The catalog has changed: feeds came or went. */
+void
+fl_mqtt_share_refresh(FlMqttDoor *door)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &door->shares)
+	{
+		FlMqttShare *share = dlist_container(FlMqttShare, node, iter.cur);
+
+		if (!update_places(door, share) && fl_mqtt_log_allowed(door, FL_MQTT_LOG_FEED))
+			ereport(LOG, (errmsg("fleetlog: a shared subscription to \"%.*s\" does not get what was mounted since",
+								 (int) Min(share->len, 200), (const char *) share->filter),
+						  errdetail("All %d places of shared subscriptions are in use.", FL_SHARE_PLACES),
+						  errhint("Use fewer share names, or filters that select fewer streams.")));
+	}
+}
+
+/* ---- members ---- */
+
+/* Groups of different tenants never meet, whatever they call themselves. */
+static void
+make_digest(const FlMqttFilter *member, uint8 out[16])
+{
+	const FlMqttWho *who = member->conn->who;
+	uint8 digest[PG_SHA256_DIGEST_LENGTH];
+	pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
+
+	if (hash == NULL || pg_cryptohash_init(hash) < 0 || pg_cryptohash_update(hash, &who->tenant_len, 1) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) who->text, who->tenant_len) < 0 ||
+		pg_cryptohash_update(hash, member->text, member->len) < 0 ||
+		pg_cryptohash_final(hash, digest, sizeof(digest)) < 0)
+	{
+		pg_cryptohash_free(hash);
+		ereport(ERROR, (errmsg("fleetlog: could not compute a hash")));
+	}
+	pg_cryptohash_free(hash);
+	memcpy(out, digest, 16);
+}
+
+static FlMqttShare *
+get_share(FlMqttDoor *door, const FlMqttFilter *member)
+{
+	FlMqttShare *share;
+	uint8 digest[16];
+	dlist_iter iter;
+
+	make_digest(member, digest);
+	dlist_foreach (iter, &door->shares)
+	{
+		share = dlist_container(FlMqttShare, node, iter.cur);
+		if (memcmp(share->digest, digest, sizeof(digest)) == 0)
+			return share;
+	}
+	share = MemoryContextAllocZero(door->context, offsetof(FlMqttShare, filter) + member->len - member->skip);
+	dlist_init(&share->members);
+	share->since = member->since;
+	memcpy(share->digest, digest, sizeof(digest));
+	share->len = member->len - member->skip;
+	memcpy(share->filter, member->text + member->skip, share->len);
+	dlist_push_tail(&door->shares, &share->node);
+	return share;
+}
+
+/* Its last member at this door has gone. */
+static void
+free_share(FlMqttDoor *door, FlMqttShare *share)
+{
+	for (int i = 0; i < share->place_count; i++)
+		leave_place(door, &share->places[i]);
+	dlist_delete(&share->node);
+	if (share->places != NULL)
+		pfree(share->places);
+	pfree(share);
+}
+
+void
+fl_mqtt_share_leave(FlMqttFilter *member)
+{
+	FlMqttDoor *door = member->conn->door;
+	FlMqttShare *share = member->share;
+
+	if (share == NULL)
+		return;
+	member->share = NULL;
+	dlist_delete(&member->share_node);
+	share->member_count--;
+	if (share->member_count == 0)
+	{
+		free_share(door, share);
+		return;
+	}
+	for (int i = 0; i < share->place_count; i++)
+		if (share->places[i].shared != NULL)
+			fl_share_set_members(share->places[i].shared, share->places[i].generation, door->index,
+								 share->member_count);
+}
+
+bool
+fl_mqtt_share_join(FlMqttFilter *member)
+{
+	FlMqttDoor *door = member->conn->door;
+	FlMqttShare *share = get_share(door, member);
+
+	if (share->member_count == PG_UINT16_MAX)
+		return false;
+	dlist_push_tail(&share->members, &member->share_node);
+	share->member_count++;
+	member->share = share;
+	if (update_places(door, share))
+		return true;
+	fl_mqtt_share_leave(member);
+	return false;
+}
+
+/* Somebody who has room, in turn; NULL: nobody has. */
+static FlMqttFilter *
+choose_member(FlMqttShare *share)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &share->members)
+	{
+		FlMqttFilter *member = dlist_container(FlMqttFilter, share_node, iter.cur);
+		FlMqttConn *conn = member->conn;
+
+		if (conn->state == FL_MQTT_STATE_OPEN && fl_net_is_open(&conn->net) && fl_mqtt_has_room(conn, member->qos))
+			return member;
+	}
+	return NULL;
+}
+
+/* ---- records ---- */
+
+/* Is the record for the group?  Then door->message is made of it. */
+static bool
+select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord *rec)
+{
+	const FlMount *mount;
+	FlMqttBytes topic;
+
+	if (rec->ts < share->places[number].shared->since || !fl_mqtt_record_topic(rec, &topic) ||
+		!fl_topic_matches(topic.data, topic.len, share->filter, share->len) ||
+		fl_topic_is_command((const char *) topic.data, topic.len) ||
+		fl_topic_is_shadow((const char *) topic.data, topic.len) ||
+		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL)
+		return false;
+	fl_mqtt_record_message(door, rec, topic, mount, &door->message);
+	return true;
+}
+
+/* Hands door->message to the member, which has room, and puts it behind the others. */
+static void
+hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const SharePlace *at, int64 log_offset)
+{
+	FlMqttMessage *message = &door->message;
+	FlMqttConn *conn = member->conn;
+	uint8 qos = Min(member->qos, message->publish.qos);
+	uint16 before = conn->sub->inflight_count;
+
+	door->current_lag = conn;
+	(void) fl_mqtt_deliver(conn, &message, qos, member->as_published && message->publish.retain, &member->id,
+						   member->id != 0 ? 1 : 0);
+	/* Not when it was too large for the client, or expired. */
+	if (conn->sub->inflight_count > before)
+	{
+		FlMqttSent *sent = &conn->sub->inflight[before];
+
+		sent->place = at->shared;
+		sent->generation = at->generation;
+		sent->log_offset = log_offset;
+	}
+	door->current_lag = NULL;
+	dlist_delete(&member->share_node);
+	dlist_push_tail(&share->members, &member->share_node);
+}
+
+/* One record that a member did not acknowledge. */
+static void
+hand_returned(FlMqttDoor *door, FlMqttShare *share, int number, FlMqttFilter *member, int64 head, int64 tail)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFeed *feed = &door->feeds[number];
+	FlLogPosition pos = {0};
+	FlLogReader *reader;
+	FlStoredBatch batch;
+	FlLogRecord rec;
+	int64 wanted;
+
+	/* Retention may have been quicker. */
+	if (!fl_share_take_returned(at->shared, &wanted) || wanted < head)
+		return;
+	pos.offset = wanted;
+	reader = fl_log_reader_begin(feed->stream, feed->shard, &pos, tail);
+	if (fl_log_reader_next(reader, &batch))
+	{
+		fl_batch_decoder_open(door->decoder, &batch);
+		while (fl_batch_decoder_next(door->decoder, &rec))
+			if (rec.log_offset == wanted && select_record(door, share, number, &rec))
+				hand_to(door, share, member, at, wanted);
+	}
+	fl_log_reader_end(reader);
+}
+
+/* May this record be taken although it is another door's turn? */
+static bool
+has_waited(FlMqttDoor *door, SharePlace *at, int64 log_offset)
+{
+	int64 now = fl_net_now(door->net);
+
+	if (at->blocked_at != log_offset)
+	{
+		at->blocked_at = log_offset;
+		at->blocked_ms = now;
+	}
+	door->share_waiting = true;
+	return now - at->blocked_ms >= WAIT_MS;
+}
+
+/* False: it is for the group, and cannot be taken now. */
+static bool
+offer_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord *rec)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFilter *member;
+	FlShareClaim claim;
+	int wake;
+
+	if (rec->log_offset < (int64) pg_atomic_read_u64(&at->shared->position) ||
+		!select_record(door, share, number, rec))
+		return true;
+	member = choose_member(share);
+	if (member == NULL)
+	{
+		fl_share_set_busy(at->shared, door->index, true);
+		return false;
+	}
+	claim = fl_share_claim(at->shared, door->index, rec->log_offset, false, &wake);
+	if (claim == FL_SHARE_WAIT && has_waited(door, at, rec->log_offset))
+		claim = fl_share_claim(at->shared, door->index, rec->log_offset, true, &wake);
+	if (claim == FL_SHARE_WAIT)
+		return false;
+	if (claim == FL_SHARE_MINE)
+		hand_to(door, share, member, at, rec->log_offset);
+	if (wake >= 0)
+		fl_worker_wake(FL_WORKER_FRONT_DOOR, wake);
+	return true;
+}
+
+/* Reads on from where the group is, up to the durable tail. */
+static void
+read_on(FlMqttDoor *door, FlMqttShare *share, int number, int64 tail, int *budget)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFeed *feed = &door->feeds[number];
+	FlLogReader *reader = fl_log_reader_begin(feed->stream, feed->shard, &at->pos, tail);
+	bool taken = true;
+
+	while (taken && *budget > 0)
+	{
+		FlLogPosition start = at->pos;
+		FlStoredBatch batch;
+		FlLogRecord rec;
+
+		if (!fl_log_reader_next(reader, &batch))
+			break;
+		fl_batch_decoder_open(door->decoder, &batch);
+		while (taken && fl_batch_decoder_next(door->decoder, &rec))
+		{
+			if (rec.log_offset < start.offset)
+				continue;
+			taken = offer_record(door, share, number, &rec);
+			if (!taken)
+			{
+				/* The same batch again, from this record on. */
+				at->pos = start;
+				at->pos.offset = rec.log_offset;
+			}
+		}
+		*budget -= batch.count;
+	}
+	fl_log_reader_end(reader);
+	fl_share_skip(at->shared, at->pos.offset);
+	if (at->pos.offset >= tail)
+		fl_share_end_turn(at->shared, door->index);
+}
+
+static void
+skip_lost(FlMqttDoor *door, FlMqttShare *share, int number, int64 lost, int64 head)
+{
+	fl_share_skip(share->places[number].shared, head);
+	if (fl_mqtt_log_allowed(door, FL_MQTT_LOG_FEED))
+		ereport(LOG, (errmsg("fleetlog: a shared subscription to \"%.*s\" was too slow: up to " INT64_FORMAT
+							 " records of stream %u, shard %d were trimmed before a member had room",
+							 (int) Min(share->len, 200), (const char *) share->filter, lost,
+							 door->feeds[number].stream, door->feeds[number].shard)));
+}
+
+static void
+run_place(FlMqttDoor *door, FlMqttShare *share, int number, int *budget)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFeed *feed = &door->feeds[number];
+	FlMqttFilter *member;
+	int64 position;
+	int64 head;
+	int64 tail;
+
+	if (at->shared == NULL || feed->gone || feed->retry_ms > fl_net_now(door->net) ||
+		!fl_mqtt_feed_bounds(feed, &head, &tail))
+		return;
+	position = (int64) pg_atomic_read_u64(&at->shared->position);
+	if (position >= tail && pg_atomic_read_u32(&at->shared->nreturned) == 0)
+		return;
+	member = choose_member(share);
+	fl_share_set_busy(at->shared, door->index, member == NULL);
+	door->current_feed = number;
+	if (member != NULL)
+		fl_mqtt_begin_transaction(door);
+	for (; member != NULL && *budget > 0 && pg_atomic_read_u32(&at->shared->nreturned) > 0; (*budget)--)
+	{
+		hand_returned(door, share, number, member, head, tail);
+		member = choose_member(share);
+	}
+	if (position < head)
+	{
+		skip_lost(door, share, number, head - position, head);
+		position = (int64) pg_atomic_read_u64(&at->shared->position);
+	}
+	if (at->pos.offset != position)
+	{
+		memset(&at->pos, 0, sizeof(at->pos));
+		at->pos.offset = position;
+	}
+	if (member != NULL && position < tail)
+		read_on(door, share, number, tail, budget);
+	door->current_feed = -1;
+}
+
+/* After the feed: what a group takes comes by no other way. */
+void
+fl_mqtt_share_run(FlMqttDoor *door)
+{
+	int budget = FL_MQTT_FEED_RECORDS;
+	dlist_node *last;
+
+	door->share_waiting = false;
+	if (dlist_is_empty(&door->shares))
+		return;
+	last = dlist_tail_node(&door->shares);
+	/* Each is served once and goes to the end, so that all have their turn. */
+	while (budget > 0)
+	{
+		dlist_node *node = dlist_head_node(&door->shares);
+		FlMqttShare *share = dlist_container(FlMqttShare, node, node);
+
+		dlist_delete(node);
+		dlist_push_tail(&door->shares, node);
+		for (int i = 0; i < share->place_count && budget > 0; i++)
+			run_place(door, share, i, &budget);
+		if (node == last)
+			break;
+	}
+	if (budget <= 0)
+		door->feed_more = true;
+}
+
+/* ---- a member goes ---- */
+
+/* The connection has closed, and is no member any more: others get what it did not acknowledge. */
+void
+fl_mqtt_share_return(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	uint32 wake = 0;
+	uint32 lost = 0;
+
+	for (int i = 0; sub != NULL && i < sub->inflight_count; i++)
+	{
+		const FlMqttSent *sent = &sub->inflight[i];
+
+		if (sent->place == NULL || sent->state != FL_MQTT_SENT_QOS1 || sent->place->generation != sent->generation)
+			continue;
+		if (!fl_share_return(sent->place, sent->generation, sent->log_offset, &wake))
+			lost++;
+	}
+	if (lost > 0 && fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
+		ereport(LOG, (errmsg("fleetlog: %u messages of a shared subscription that %s did not acknowledge are not sent again",
+							 lost, fl_mqtt_name(conn)),
+					  errdetail("At most %d of a group and shard wait to be sent again.", FL_SHARE_RETURNED)));
+	if (wake & (1u << conn->door->index))
+		conn->door->feed_more = true;
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		if ((wake & (1u << door)) && door != conn->door->index)
+			fl_worker_wake(FL_WORKER_FRONT_DOOR, door);
+}

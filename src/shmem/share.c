@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * share.c
+ *		Places of shared subscriptions (share.h).
+ *
+ * Called by front doors only (bgworker/mqtt/share.c).  Nothing here reads the log
+ * or knows a connection.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/hsearch.h"
+
+#include "fleetlog/share.h"
+#include "shmem_internal.h"
+
+StaticAssertDecl(FL_MAX_FRONT_DOORS <= 32, "busy has a bit for every door");
+
+static HTAB *places = NULL;
+static uint64 *last_generation = NULL;
+
+Size
+fl_share_size(void)
+{
+	return add_size(hash_estimate_size(FL_SHARE_PLACES, sizeof(FlSharePlace)), MAXALIGN(sizeof(uint64)));
+}
+
+void
+fl_share_init(void)
+{
+	HASHCTL		ctl = {0};
+	bool		found;
+
+	ctl.keysize = sizeof(FlShareKey);
+	ctl.entrysize = sizeof(FlSharePlace);
+	places = ShmemInitHash("fleetlog shared subscriptions", 64, FL_SHARE_PLACES, &ctl, HASH_ELEM | HASH_BLOBS);
+	last_generation = ShmemInitStruct("fleetlog share generation", sizeof(uint64), &found);
+	if (!found)
+		*last_generation = 0;
+}
+
+/* ---- members ---------------------------------------------------------- */
+
+static void
+init_place(FlSharePlace *place, int64 from, TimestampTz since)
+{
+	place->generation = ++*last_generation;
+	place->since = since;
+	pg_atomic_init_u64(&place->position, (uint64) from);
+	pg_atomic_init_u32(&place->busy, 0);
+	pg_atomic_init_u32(&place->nreturned, 0);
+	place->members = 0;
+	place->turn = 0;
+	place->run = 0;
+	memset(place->at_door, 0, sizeof(place->at_door));
+}
+
+static void
+set_members(FlSharePlace *place, int door, uint16 members)
+{
+	place->members -= place->at_door[door];
+	place->members += members;
+	place->at_door[door] = members;
+	pg_atomic_fetch_and_u32(&place->busy, ~(1u << door));
+	if (place->members > 0)
+	{
+		place->turn %= place->members;
+		return;
+	}
+	place->generation = 0;
+	hash_search(places, &place->key, HASH_REMOVE, NULL);
+}
+
+FlSharePlace *
+fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since)
+{
+	FlSharePlace *place;
+	bool		found = false;
+
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	place = hash_search(places, key, HASH_FIND, &found);
+	/* A table in shared memory may grow beyond what was asked for; ours does not. */
+	if (place == NULL && hash_get_num_entries(places) < FL_SHARE_PLACES)
+		place = hash_search(places, key, HASH_ENTER_NULL, &found);
+	if (place != NULL)
+	{
+		if (!found)
+			init_place(place, from, since);
+		set_members(place, door, members);
+	}
+	LWLockRelease(fl_core->share_lock);
+	return place;
+}
+
+void
+fl_share_set_members(FlSharePlace *place, uint64 generation, int door, uint16 members)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if (place->generation == generation)
+		set_members(place, door, members);
+	LWLockRelease(fl_core->share_lock);
+}
+
+void
+fl_share_leave_door(int door)
+{
+	HASH_SEQ_STATUS scan;
+	FlSharePlace *place;
+
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+		if (place->at_door[door] > 0)
+			set_members(place, door, 0);
+	LWLockRelease(fl_core->share_lock);
+}
+
+/* ---- taking records ---------------------------------------------------- */
+
+/* The door of the member whose turn it is; -1: of nobody. */
+static int
+door_in_turn(const FlSharePlace *place)
+{
+	uint32		left = place->turn;
+
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+	{
+		if (left < place->at_door[door])
+			return door;
+		left -= place->at_door[door];
+	}
+	return -1;
+}
+
+static void
+next_turn(FlSharePlace *place)
+{
+	place->run = 0;
+	place->turn = (place->turn + 1) % place->members;
+}
+
+FlShareClaim
+fl_share_claim(FlSharePlace *place, int door, int64 log_offset, bool force, int *wake)
+{
+	FlShareClaim claim = FL_SHARE_MINE;
+	int			owner;
+
+	*wake = -1;
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	owner = door_in_turn(place);
+	if ((int64) pg_atomic_read_u64(&place->position) > log_offset || place->at_door[door] == 0)
+		claim = FL_SHARE_TAKEN;
+	else if (owner != door && owner >= 0 && !force && !(pg_atomic_read_u32(&place->busy) & (1u << owner)))
+		claim = FL_SHARE_WAIT;
+	else
+	{
+		/* Whoever had to be passed over is not waited for again until it has come. */
+		if (owner != door && owner >= 0)
+			pg_atomic_fetch_or_u32(&place->busy, 1u << owner);
+		pg_atomic_write_u64(&place->position, (uint64) log_offset + 1);
+		if (++place->run >= FL_SHARE_RUN || owner != door)
+		{
+			next_turn(place);
+			owner = door_in_turn(place);
+			*wake = owner == door ? -1 : owner;
+		}
+	}
+	LWLockRelease(fl_core->share_lock);
+	return claim;
+}
+
+void
+fl_share_skip(FlSharePlace *place, int64 to)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if ((int64) pg_atomic_read_u64(&place->position) < to)
+		pg_atomic_write_u64(&place->position, (uint64) to);
+	LWLockRelease(fl_core->share_lock);
+}
+
+void
+fl_share_end_turn(FlSharePlace *place, int door)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if (place->run > 0 && place->members > 0 && door_in_turn(place) == door)
+		next_turn(place);
+	LWLockRelease(fl_core->share_lock);
+}
+
+void
+fl_share_set_busy(FlSharePlace *place, int door, bool busy)
+{
+	uint32		bit = 1u << door;
+	bool		is_busy = (pg_atomic_read_u32(&place->busy) & bit) != 0;
+
+	if (is_busy == busy)
+		return;
+	if (busy)
+		pg_atomic_fetch_or_u32(&place->busy, bit);
+	else
+		pg_atomic_fetch_and_u32(&place->busy, ~bit);
+}
+
+/* ---- records that come back -------------------------------------------- */
+
+bool
+fl_share_return(FlSharePlace *place, uint64 generation, int64 log_offset, uint32 *wake)
+{
+	bool		kept = false;
+	uint32		n;
+
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	n = pg_atomic_read_u32(&place->nreturned);
+	if (place->generation == generation && n < FL_SHARE_RETURNED)
+	{
+		place->returned[n] = log_offset;
+		pg_atomic_write_u32(&place->nreturned, n + 1);
+		kept = true;
+		for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+			if (place->at_door[door] > 0)
+				*wake |= 1u << door;
+	}
+	LWLockRelease(fl_core->share_lock);
+	return kept;
+}
+
+bool
+fl_share_take_returned(FlSharePlace *place, int64 *log_offset)
+{
+	uint32		n;
+	uint32		lowest = 0;
+
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	n = pg_atomic_read_u32(&place->nreturned);
+	for (uint32 i = 1; i < n; i++)
+		if (place->returned[i] < place->returned[lowest])
+			lowest = i;
+	if (n > 0)
+	{
+		*log_offset = place->returned[lowest];
+		place->returned[lowest] = place->returned[n - 1];
+		pg_atomic_write_u32(&place->nreturned, n - 1);
+	}
+	LWLockRelease(fl_core->share_lock);
+	return n > 0;
+}
