@@ -459,16 +459,16 @@ on_certificate_end(FlNetConn *net, bool revoked)
 	conn->door->current = NULL;
 }
 
-static void
-free_aliases(FlMqttConn *conn)
+void
+fl_mqtt_free_aliases(FlMqttAliases **aliases)
 {
-	if (conn->aliases == NULL)
+	if (*aliases == NULL)
 		return;
-	for (int i = 0; i < conn->aliases->max; i++)
-		if (conn->aliases->topic[i].data != NULL)
-			pfree((void *) conn->aliases->topic[i].data);
-	pfree(conn->aliases);
-	conn->aliases = NULL;
+	for (int i = 0; i < (*aliases)->max; i++)
+		if ((*aliases)->topic[i].data != NULL)
+			pfree((void *) (*aliases)->topic[i].data);
+	pfree(*aliases);
+	*aliases = NULL;
 }
 
 static void
@@ -510,7 +510,7 @@ on_close(FlNetConn *net, const char *why)
 		pfree(conn->pending);
 	conn->will = NULL;
 	conn->pending = NULL;
-	free_aliases(conn);
+	fl_mqtt_free_aliases(&conn->aliases);
 	fl_mqtt_free_received(conn);
 	if (conn->who)
 		pfree(conn->who);

@@ -114,15 +114,17 @@ set_expiry(FlMqttMessage *message)
  * Every field was checked when the record was read, so encoding cannot fail; if
  * it does, one message less is better than a feed that stops.
  */
-static void
+static bool
 write_publish(FlMqttConn *conn, FlMqttPublish *publish)
 {
 	FlBuf *out = &conn->door->out;
+	bool written;
 
 	if (publish->qos > 0)
 		publish->packet_id = take_packet_id(conn, publish->qos);
 	fl_mqtt_encode_publish(out, (FlMqttVersion) conn->version, publish);
-	if (out->failed)
+	written = !out->failed;
+	if (!written)
 	{
 		if (publish->qos > 0)
 			conn->sub->inflight_count--;
@@ -136,6 +138,89 @@ write_publish(FlMqttConn *conn, FlMqttPublish *publish)
 		FL_COUNT(FL_C_PUBLISH_OUT, 1);
 	}
 	fl_buf_reset(out);
+	return written;
+}
+
+/* ---- topic aliases ---- */
+
+/*
+ * The first topics that are sent get the aliases and keep them.  To replace them
+ * would gain nothing for who gets more topics than that in turn, and cost everybody
+ * else a look into which one was used last.
+ */
+static int
+find_alias(FlMqttConn *conn, FlMqttBytes topic, bool *known)
+{
+	FlMqttAliases *aliases = conn->sub->aliases;
+	int i = 0;
+
+	*known = false;
+	/* An alias takes three bytes itself. */
+	if (conn->max_aliases == 0 || topic.len <= 3)
+		return 0;
+	for (; aliases != NULL && i < aliases->max && aliases->topic[i].data != NULL; i++)
+		if (aliases->topic[i].len == topic.len && memcmp(aliases->topic[i].data, topic.data, topic.len) == 0)
+		{
+			*known = true;
+			break;
+		}
+	return i < conn->max_aliases ? i + 1 : 0;
+}
+
+/* The client knows it from now on. */
+static void
+keep_alias(FlMqttConn *conn, FlMqttBytes topic, int alias)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	uint8 *copy;
+
+	if (sub->aliases == NULL)
+	{
+		sub->aliases = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttAliases, topic) +
+																	   sizeof(FlMqttBytes) * conn->max_aliases);
+		sub->aliases->max = conn->max_aliases;
+	}
+	copy = MemoryContextAlloc(conn->door->context, topic.len);
+	memcpy(copy, topic.data, topic.len);
+	sub->aliases->topic[alias - 1].data = copy;
+	sub->aliases->topic[alias - 1].len = topic.len;
+}
+
+static bool
+fits(const FlMqttConn *conn, const FlMqttPublish *publish)
+{
+	return fl_mqtt_publish_size((FlMqttVersion) conn->version, publish) <= conn->max_packet;
+}
+
+/*
+ * Writes a PUBLISH, with an alias instead of its topic where the client knows one.
+ * False: it is too large for the client, which has not seen it nor its alias.
+ */
+static bool
+write_with_alias(FlMqttConn *conn, FlMqttPublish *publish)
+{
+	FlMqttBytes topic = publish->topic;
+	bool known;
+	int alias = find_alias(conn, topic, &known);
+	bool fitting;
+
+	if (alias > 0)
+		fl_mqtt_props_set_int(&publish->props, FL_MQTT_P_TOPIC_ALIAS, (uint32) alias);
+	if (known)
+		publish->topic.len = 0;
+	fitting = fits(conn, publish);
+	/* What is too large because of the alias goes without it. */
+	if (!fitting && alias > 0 && !known)
+	{
+		publish->props.present &= ~(1u << FL_MQTT_P_TOPIC_ALIAS);
+		alias = 0;
+		fitting = fits(conn, publish);
+	}
+	if (fitting && write_publish(conn, publish) && alias > 0 && !known)
+		keep_alias(conn, topic, alias);
+	publish->props.present &= ~(1u << FL_MQTT_P_TOPIC_ALIAS);
+	publish->topic = topic;
+	return fitting;
 }
 
 /*
@@ -157,16 +242,12 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 	publish->packet_id = 0;
 	publish->props.subscription_ids = ids;
 	publish->props.subscription_id_count = id_count;
-	if (fl_mqtt_publish_size((FlMqttVersion) conn->version, publish) > conn->max_packet)
+	if (!write_with_alias(conn, publish))
 		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
-	else
+	else if (message->mount != NULL)
 	{
-		write_publish(conn, publish);
-		if (message->mount != NULL)
-		{
-			pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
-			pg_atomic_fetch_add_u64(&message->mount->bytes_out, publish->payload.len);
-		}
+		pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
+		pg_atomic_fetch_add_u64(&message->mount->bytes_out, publish->payload.len);
 	}
 	publish->qos = published_qos;
 	publish->retain = published_retain;
@@ -289,6 +370,7 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 		pfree(sub->queue);
 	if (sub->inflight)
 		pfree(sub->inflight);
+	fl_mqtt_free_aliases(&sub->aliases);
 	pfree(sub);
 	conn->sub = NULL;
 }

@@ -191,6 +191,12 @@ typedef struct FlMqttQueued
 	bool retain;
 } FlMqttQueued;
 
+typedef struct FlMqttAliases
+{
+	int max;
+	FlMqttBytes topic[FLEXIBLE_ARRAY_MEMBER]; /* owned copies, by alias - 1 */
+} FlMqttAliases;
+
 /* What a connection needs only once it has subscribed. */
 typedef struct FlMqttSubscriber
 {
@@ -220,6 +226,8 @@ typedef struct FlMqttSubscriber
 	int cursor_count;
 	FlLogPosition *cursors; /* by feed number */
 
+	FlMqttAliases *aliases; /* of topics that were sent with one; NULL = none */
+
 	uint64 delivered;
 	uint64 dropped;
 } FlMqttSubscriber;
@@ -248,12 +256,6 @@ typedef struct FlMqttReceived
 	FlMqttReceivedId ids[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttReceived;
 
-typedef struct FlMqttAliases
-{
-	int max;
-	FlMqttBytes topic[FLEXIBLE_ARRAY_MEMBER]; /* owned copies, by alias - 1 */
-} FlMqttAliases;
-
 struct FlMqttConn
 {
 	FlNetConn net; /* must come first */
@@ -261,7 +263,7 @@ struct FlMqttConn
 	FlMqttWho *who;         /* from login on */
 	FlMqttPending *pending; /* until OPEN */
 	FlMqttWillMessage *will;
-	FlMqttAliases *aliases;
+	FlMqttAliases *aliases; /* of the client's topics */
 	FlMqttReceived *received; /* NULL = none */
 	FlMqttSubscriber *sub;
 	uint64 id;
@@ -278,6 +280,7 @@ struct FlMqttConn
 	uint16 keep_alive_s;  /* in force, 0 = none */
 	uint16 unacked;       /* PUBLISH of the client not yet acknowledged; of MQTT 5 at QoS 2: not complete */
 	uint16 max_unacked;   /* what we announced as receive maximum */
+	uint16 max_aliases;   /* of ours that the client takes */
 	uint16 max_levels;    /* levels a topic of this client may have */
 	uint8 state;          /* FlMqttState */
 	uint8 version;        /* FlMqttVersion */
@@ -443,6 +446,7 @@ extern void fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char
 /* The client broke the protocol: logged, DISCONNECT 0x82. */
 extern void fl_mqtt_out_of_order(FlMqttConn *conn, const char *what);
 extern void fl_mqtt_resume(FlMqttConn *conn);
+extern void fl_mqtt_free_aliases(FlMqttAliases **aliases);
 extern FlMqttConn *fl_mqtt_find(FlMqttDoor *door, uint64 id);
 extern void fl_mqtt_start_keep_alive(FlMqttConn *conn);
 extern void fl_mqtt_conns_init(FlMqttDoor *door);

@@ -45,6 +45,25 @@ for my $bad (0, $max + 1, 65535)
 }
 is($s->sql("SELECT count(*) FROM telemetry WHERE payload = 'x'"), '0', 'nothing of those was stored');
 
+# Towards a client that takes aliases: as many as it said, and not one more.
+my $takes = $s->device('d1', client_id => 'takes', properties => [ [ 34, 2 ] ]);
+$takes->subscribe([ [ 'acme/d1/out/#', 1 ] ], properties => [ [ 11, 5 ] ]);
+my $writer = $s->device('d1', client_id => 'writer');
+$writer->publish_acked("acme/d1/out/$_", 'y') for qw(a b c a b c a);
+my @sent = $takes->messages(7);
+is(join(' ', map { ($_->{topic} =~ s/.*\///r) . ':' . (FleetlogTest::Mqtt::property($_, 35) // '') } @sent), 'a:1 b:2 c: :1 :2 c: :1',
+    'the first topics get an alias, which then stands for them');
+is(scalar(grep { FleetlogTest::Mqtt::property($_, 11) != 5 } @sent), 0, 'beside the other properties');
+# What fits without an alias only goes without; it must not count as told.
+my $tight = $s->device('d1', client_id => 'tight', properties => [ [ 34, 1 ], [ 39, 60 ] ]);
+$tight->subscribe([ 'acme/d1/tight' ]);
+my $fill = 60 - length $tight->publish_packet('acme/d1/tight', '');
+$writer->publish_acked('acme/d1/tight', $_) for 'x' x $fill, 'x' x ($fill + 1), 'short', 'again', 'x' x ($fill + 1);
+is(join(' ', map { length($_->{topic}) . ':' . (FleetlogTest::Mqtt::property($_, 35) // '') . ':' . length $_->{payload} } $tight->messages(4)),
+    "13::$fill 13:1:5 0:1:5 0:1:" . ($fill + 1), 'the largest packet that is allowed, with and without an alias');
+ok($tight->quiet(0.3), 'and nothing larger');
+ok(!defined FleetlogTest::Mqtt::property($_, 35), 'no alias for who takes none') for ($listener->messages(7))[6];
+
 # An alias on a topic that is not allowed must not open it.
 $other = $s->device('d1', client_id => 'sly');
 is($other->publish_acked('acme/d2/a', 'x', alias(1)), 0x87, 'a foreign topic is refused');
