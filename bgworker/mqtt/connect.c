@@ -41,6 +41,7 @@ fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 			connack.code = FL_MQTT_RC_SERVER_UNAVAILABLE;
 		else if (!fl_mqtt_reason_allowed(FL_MQTT_CONNACK, (uint8) reason))
 			connack.code = FL_MQTT_RC_UNSPECIFIED_ERROR;
+		fl_mqtt_set_reference(&connack.props, connack.code);
 		send_connack(conn, &connack);
 	}
 	else if (conn->version != FL_MQTT_UNKNOWN && fl_mqtt_return_code(reason) > 0)
@@ -304,7 +305,8 @@ try_register(FlMqttConn *conn)
 			fl_net_set_timer(&conn->net, FL_MQTT_TAKEOVER_MS);
 			break;
 		case FL_REGISTER_FULL:
-			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED, "fleetlog.max_connections is reached");
+			fl_mqtt_refuse_connect(conn, fl_mqtt_redirect(conn, FL_MQTT_RC_QUOTA_EXCEEDED),
+								   "fleetlog.max_connections is reached");
 			break;
 	}
 }

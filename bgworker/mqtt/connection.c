@@ -135,6 +135,22 @@ fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reas
 	send_scratch(conn);
 }
 
+/* What is no fault of the client's: it may go elsewhere, where there is such a place (4.11). */
+FlMqttReason
+fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason)
+{
+	return conn->version == FL_MQTT_5_0 && fl_mqtt_server_reference[0] != '\0' ? FL_MQTT_RC_USE_ANOTHER_SERVER : reason;
+}
+
+/* That place, with the reason that sends the client there. */
+void
+fl_mqtt_set_reference(FlMqttProps *props, uint8 reason)
+{
+	if (reason == FL_MQTT_RC_USE_ANOTHER_SERVER)
+		fl_mqtt_props_set_bytes(props, FL_MQTT_P_SERVER_REFERENCE, fl_mqtt_server_reference,
+								(uint32) strlen(fl_mqtt_server_reference));
+}
+
 void
 fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 {
@@ -149,6 +165,7 @@ fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 
 		disconnect.reason = (uint8) reason;
 		fl_mqtt_props_init(&disconnect.props);
+		fl_mqtt_set_reference(&disconnect.props, disconnect.reason);
 		fl_mqtt_encode_disconnect(&conn->door->out, FL_MQTT_5_0, &disconnect);
 		send_scratch(conn);
 	}

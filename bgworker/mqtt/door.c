@@ -345,7 +345,7 @@ wait_for_work(FlMqttDoor *door, WaitEventSet *set, long timeout)
 static void
 say_goodbye(FlMqttConn *conn)
 {
-	fl_mqtt_disconnect(conn, FL_MQTT_RC_SERVER_SHUTTING_DOWN, "server is shutting down");
+	fl_mqtt_disconnect(conn, fl_mqtt_redirect(conn, FL_MQTT_RC_SERVER_SHUTTING_DOWN), "server is shutting down");
 }
 
 static void

@@ -81,6 +81,7 @@ extern int fl_mqtt_max_inflight;
 extern int fl_mqtt_max_unreleased;
 extern int fl_mqtt_max_keep_alive_s;
 extern int fl_mqtt_max_topic_aliases;
+extern char *fl_mqtt_server_reference; /* never NULL */
 extern int fl_mqtt_max_topic_levels;
 extern int fl_mqtt_max_queued_messages;
 extern int fl_mqtt_max_queued_kb;
@@ -441,6 +442,9 @@ extern FlMqttDoor *fl_mqtt_door; /* this worker's */
 extern void fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state);
 extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
+/* The reason with which the client is sent elsewhere, where there is such a place; else `reason`. */
+extern FlMqttReason fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason);
+extern void fl_mqtt_set_reference(FlMqttProps *props, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */
 extern void fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why);
 /* The client broke the protocol: logged, DISCONNECT 0x82. */

@@ -10,7 +10,10 @@
 #include "utils/guc.h"
 
 #include "fleetlog/mqtt.h"
+#include "fleetlog/utf8.h"
 #include "mqtt.h"
+
+#define MAX_SERVER_REFERENCE 1024 /* bytes */
 
 char *fl_mqtt_listen = "";
 char *fl_mqtts_listen = "";
@@ -23,6 +26,7 @@ int fl_mqtt_max_inflight = 20;
 int fl_mqtt_max_unreleased = 1000;
 int fl_mqtt_max_keep_alive_s = 0;
 int fl_mqtt_max_topic_aliases = 10;
+char *fl_mqtt_server_reference = "";
 int fl_mqtt_max_topic_levels = 16;
 int fl_mqtt_max_queued_messages = 1000;
 int fl_mqtt_max_queued_kb = 1024;
@@ -51,6 +55,18 @@ define_listener(const char *name, const char *what, char **value)
 							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
 }
 
+/* It is sent as it is, to clients that would have to close on ill-formed text (MQTT-1.5.4-1). */
+static bool
+check_reference(char **newval, void **extra, GucSource source)
+{
+	size_t len = strlen(*newval);
+
+	if (len <= MAX_SERVER_REFERENCE && fl_utf8_valid_mqtt((const uint8_t *) *newval, len))
+		return true;
+	GUC_check_errdetail("UTF-8 text of at most %d bytes is expected.", MAX_SERVER_REFERENCE);
+	return false;
+}
+
 static void
 define_access(void)
 {
@@ -69,6 +85,9 @@ define_access(void)
 		"fleetlog.max_keep_alive", "Longest keep alive that a client may ask for.",
 		"MQTT 5 clients are told (Server Keep Alive); older ones cannot be told and keep theirs. Zero: no limit.",
 		&fl_mqtt_max_keep_alive_s, 0, 0, 65535, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomStringVariable("fleetlog.server_reference", "Where MQTT 5 clients are told to go when this server ends.",
+							   "Sent with reason code 0x9C, at shutdown and when fleetlog.max_connections is reached.",
+							   &fl_mqtt_server_reference, "", PGC_SIGHUP, 0, check_reference, NULL, NULL);
 	DefineCustomEnumVariable("fleetlog.mqtt3_refusal",
 							 "What becomes of a refused QoS 1 PUBLISH of MQTT 3.x, which knows no reason codes.",
 							 "\"close\" ends the connection; \"acknowledge\" acknowledges and drops the message.",

@@ -4,7 +4,7 @@ use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('limits');
+my $s = FleetlogTest->new('limits', conf => "fleetlog.max_connections = 30\nfleetlog.server_reference = 'standby.example:1883'\n");
 $s->fleet(devices => 2);
 
 # What is not built yet is announced, and refused by its reason code.
@@ -81,6 +81,32 @@ SKIP:
     is($eager->ending, '0x93', "more than $limit unacknowledged PUBLISH end with 0x93");
     $s->stop_points();
 }
+
+# M1: a client of 5.0 that finds no room, or whose server ends, is told where to go.
+my (@crowd, $full);
+while (@crowd <= 30 && !$full)
+{
+    my $one = $s->raw;
+    my $answer = $one->login(client_id => 'crowd' . @crowd, user => 'acme/d1', password => 'pw-d1');
+    $full = $answer if $answer->{reason} != 0;
+    push @crowd, $one unless $full;
+}
+is($full->{reason}, 0x9C, 'fleetlog.max_connections: use another server');
+is(FleetlogTest::Mqtt::property($full, 28), 'standby.example:1883', 'this one');
+is($s->raw(version => 4)->login(client_id => 'old', user => 'acme/d1', password => 'pw-d1')->{reason}, 3, '3.1.1: unavailable');
+(pop @crowd)->disconnect;
+my $old;
+FleetlogTest::wait_until(
+    sub {
+        $old = $s->raw(version => 4);
+        return $old->login(client_id => 'old', user => 'acme/d1', password => 'pw-d1')->{reason} == 0;
+    },
+    'room for another', 10);
+$s->node->stop('fast');
+my $end;
+while (ref($end = $crowd[0]->read_packet(5)) && $end->{name} ne 'DISCONNECT') { }
+is($end->{reason}, 0x9C, 'at shutdown: use another server');
+is(FleetlogTest::Mqtt::property($end, 28), 'standby.example:1883', 'this one');
+is($old->ending, 'closed', '3.1.1 is closed');
 is($s->crashes, '', 'no crash');
-$s->node->stop;
 done_testing();
