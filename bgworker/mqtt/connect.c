@@ -52,8 +52,8 @@ fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 	fl_net_finish(&conn->net, why);
 }
 
-static void
-refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason, const char *why)
+void
+fl_mqtt_refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason, const char *why)
 {
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
 	{
@@ -75,9 +75,10 @@ refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason
 static FlMqttReason
 check_request(const FlMqttConnect *connect, const char **why)
 {
-	if (fl_mqtt_props_has(&connect->props, FL_MQTT_P_AUTH_METHOD))
+	if (fl_mqtt_props_has(&connect->props, FL_MQTT_P_AUTH_METHOD) &&
+		!fl_mqtt_is_scram(fl_mqtt_props_bytes(&connect->props, FL_MQTT_P_AUTH_METHOD)))
 	{
-		*why = "enhanced authentication is not supported";
+		*why = "its authentication method is not supported; SCRAM-SHA-256 is";
 		return FL_MQTT_RC_BAD_AUTHENTICATION_METHOD;
 	}
 	if (connect->client_id.len > FL_MQTT_MAX_CLIENT_ID)
@@ -247,6 +248,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 		conn->max_aliases = (uint16) Min(fl_mqtt_props_int(&connect->props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, 0),
 										 (uint32) fl_mqtt_max_topic_aliases);
 		announce(conn, &connack.props);
+		fl_mqtt_set_scram_final(conn, &connack.props);
 		if (conn->keep_alive_s != connect->keep_alive)
 			fl_mqtt_props_set_int(&connack.props, FL_MQTT_P_SERVER_KEEP_ALIVE, conn->keep_alive_s);
 		if (pending->assigned)
@@ -263,6 +265,8 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	pfree(pending);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_OPEN);
 	send_connack(conn, &connack);
+	conn->by_scram = conn->scram != NULL;
+	fl_mqtt_free_scram(conn);
 	/* A client that allows no packet as large as a CONNACK cannot be served. */
 	if (fl_net_pending(&conn->net) == 0)
 	{
@@ -327,8 +331,8 @@ fl_mqtt_retry_takeovers(FlMqttDoor *door)
 }
 
 /* The identity is known and stands in conn->pending. */
-static void
-logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
+void
+fl_mqtt_logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	set_who(conn, connect);
 	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len + conn->who->device_len + 2,
@@ -360,9 +364,9 @@ begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 		return false;
 	wipe_password(conn, connect);
 	if (start == FL_AUTH_ACCEPTED)
-		logged_in(conn, connect);
+		fl_mqtt_logged_in(conn, connect);
 	else if (start == FL_AUTH_REFUSED)
-		refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, conn->pending->certificate ? "malformed name in its certificate" : "malformed user name or password");
+		fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, conn->pending->certificate ? "malformed name in its certificate" : "malformed user name or password");
 	return true;
 }
 
@@ -377,7 +381,7 @@ queue_login(FlMqttConn *conn, const FlMqttConnect *connect)
 
 	if (door->login_count >= FL_MQTT_LOGIN_QUEUE)
 	{
-		refuse_login(conn, connect, FL_MQTT_RC_SERVER_BUSY, "too many logins are waiting");
+		fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_SERVER_BUSY, "too many logins are waiting");
 		return;
 	}
 	conn->pending->queued = true;
@@ -438,7 +442,7 @@ log_in_anonymously(FlMqttConn *conn, const FlMqttConnect *connect)
 
 	memset(identity, 0, sizeof(*identity));
 	identity->kind = FL_IDENTITY_ANONYMOUS;
-	logged_in(conn, connect);
+	fl_mqtt_logged_in(conn, connect);
 }
 
 /*
@@ -459,7 +463,7 @@ log_in_by_tls(FlMqttConn *conn, const FlMqttConnect *connect)
 			/* Nobody in particular: what is open to all is open to it. */
 			if (fl_mqtt_allow_anonymous && connect->username.len == 0)
 				return false;
-			refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
+			fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
 			return true;
 		case FL_NET_PROOF_CERTIFICATE:
 			conn->pending->certificate = true;
@@ -467,11 +471,11 @@ log_in_by_tls(FlMqttConn *conn, const FlMqttConnect *connect)
 			return true;
 		case FL_NET_PROOF_PSK:
 			if (why != NULL)
-				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
+				fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
 			else if (!fl_mqtt_user_agrees(&conn->pending->identity, connect->username))
-				refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "its pre-shared key is another device's");
+				fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "its pre-shared key is another device's");
 			else
-				logged_in(conn, connect);
+				fl_mqtt_logged_in(conn, connect);
 			return true;
 	}
 	return false;
@@ -483,6 +487,12 @@ log_in(FlMqttConn *conn)
 	FlMqttConnect connect;
 
 	fl_mqtt_decode_kept(conn, &connect);
+	if (fl_mqtt_props_has(&connect.props, FL_MQTT_P_AUTH_METHOD))
+	{
+		wipe_password(conn, &connect);
+		fl_mqtt_begin_scram(conn, &connect);
+		return;
+	}
 	if (!connect.has_password && log_in_by_tls(conn, &connect))
 		return;
 	/* An empty user name says as little as none. */
@@ -492,11 +502,11 @@ log_in(FlMqttConn *conn)
 		if (fl_mqtt_allow_anonymous)
 			log_in_anonymously(conn, &connect);
 		else
-			refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
+			fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 						 "no user name, and fleetlog.allow_anonymous is off");
 	}
 	else if (!connect.has_password)
-		refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
+		fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
 	else
 		await_login(conn, &connect);
 }
@@ -511,7 +521,7 @@ fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttC
 	reason = check_request(connect, &why);
 	if (reason != FL_MQTT_RC_SUCCESS)
 	{
-		refuse_login(conn, connect, reason, why);
+		fl_mqtt_refuse_login(conn, connect, reason, why);
 		return;
 	}
 	fl_net_pause(&conn->net);
@@ -535,26 +545,26 @@ take_login(FlMqttDoor *door, const FlAuthResult *result)
 		case FL_AUTH_OUTCOME_ACCEPTED:
 			conn->pending->identity = result->identity;
 			if (conn->pending->certificate && !fl_mqtt_user_agrees(&result->identity, connect.username))
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate is another device's");
+				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate is another device's");
 			else
-				logged_in(conn, &connect);
+				fl_mqtt_logged_in(conn, &connect);
 			break;
 		case FL_AUTH_OUTCOME_UNKNOWN:
 			if (fl_mqtt_allow_anonymous && connect.username.len == 0)
 				log_in_anonymously(conn, &connect);
 			else
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
+				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 							 "no device has its certificate; fleetlog.set_certificate gives it to one");
 			break;
 		case FL_AUTH_OUTCOME_BAD:
 			if (conn->pending->certificate)
-				refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate or device is revoked");
+				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate or device is revoked");
 			else
-				refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
+				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
 							 "unknown, revoked, or wrong password");
 			break;
 		case FL_AUTH_OUTCOME_UNAVAILABLE:
-			refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");
+			fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");
 			break;
 	}
 	door->current = NULL;

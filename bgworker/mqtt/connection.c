@@ -237,6 +237,13 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 		fl_mqtt_handle_connect(conn, frame, &packet->u.connect);
 		return true;
 	}
+	/* MQTT-4.12.0-4: nothing else until it has proved itself. */
+	if (conn->state == FL_MQTT_STATE_AUTHENTICATING && packet->type != FL_MQTT_AUTH &&
+		packet->type != FL_MQTT_DISCONNECT)
+	{
+		fl_mqtt_out_of_order(conn, "packet in the middle of a login");
+		return true;
+	}
 	switch (packet->type)
 	{
 		case FL_MQTT_CONNECT:
@@ -266,8 +273,7 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 			handle_disconnect(conn, &packet->u.disconnect);
 			break;
 		case FL_MQTT_AUTH:
-			/* No method was agreed upon in CONNECT (MQTT-4.12.0-7). */
-			fl_mqtt_out_of_order(conn, "AUTH without an authentication method");
+			fl_mqtt_handle_auth(conn, &packet->u.auth);
 			break;
 		case FL_MQTT_CONNACK:
 		case FL_MQTT_SUBACK:
@@ -349,7 +355,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	door->received = fl_wall_now();
 	door->current = conn;
 	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
-		   conn->state != FL_MQTT_STATE_AUTHENTICATING && conn->state != FL_MQTT_STATE_TAKING_OVER &&
+		   (conn->state != FL_MQTT_STATE_AUTHENTICATING || conn->scram != NULL) && conn->state != FL_MQTT_STATE_TAKING_OVER &&
 		   conn->state != FL_MQTT_STATE_OPENING)
 	{
 		FlMqttVersion version = (FlMqttVersion) conn->version;
@@ -528,6 +534,7 @@ on_close(FlNetConn *net, const char *why)
 	conn->will = NULL;
 	conn->pending = NULL;
 	fl_mqtt_free_aliases(&conn->aliases);
+	fl_mqtt_free_scram(conn);
 	fl_mqtt_free_received(conn);
 	if (conn->who)
 		pfree(conn->who);

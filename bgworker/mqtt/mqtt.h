@@ -20,6 +20,7 @@
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
+ *	scram.c			logging in without sending the password (AUTH)
  *	secure.c		who a connection is by TLS: certificate, pre-shared key
  *	will.c			will messages
  *	log.c			log lines that do not flood
@@ -105,6 +106,7 @@ typedef struct FlMqttDoor FlMqttDoor;
 typedef struct FlMqttConn FlMqttConn;
 typedef struct FlMqttMessage FlMqttMessage;
 typedef struct FlMqttShare FlMqttShare;
+typedef struct FlMqttScram FlMqttScram;
 
 /*
  * Identity and client id, packed: FlIdentity has room for the longest names,
@@ -263,6 +265,7 @@ struct FlMqttConn
 	FlMqttDoor *door;
 	FlMqttWho *who;         /* from login on */
 	FlMqttPending *pending; /* until OPEN */
+	FlMqttScram *scram; /* while it proves itself; NULL: it does not */
 	FlMqttWillMessage *will;
 	FlMqttAliases *aliases; /* of the client's topics */
 	FlMqttReceived *received; /* NULL = none */
@@ -292,6 +295,7 @@ struct FlMqttConn
 	bool out_paused;  /* reading paused because the client reads no answers */
 	bool acks_paused; /* reading paused because too much is unacknowledged */
 	bool session_ending;
+	bool by_scram; /* it logged in by AUTH, and may do so again */
 };
 
 /* ---- messages ---- */
@@ -466,6 +470,10 @@ extern void fl_mqtt_absorb_error(FlMqttDoor *door);
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
+/* The same for a login, with a line in the log. */
+extern void fl_mqtt_refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReason reason, const char *why);
+/* The identity is known and stands in conn->pending. */
+extern void fl_mqtt_logged_in(FlMqttConn *conn, const FlMqttConnect *connect);
 extern void fl_mqtt_take_logins(FlMqttDoor *door);
 /* Login, takeover and session are done: CONNACK. */
 extern void fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect);
@@ -622,6 +630,13 @@ extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
 extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
 extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
 extern const char *fl_mqtt_who_device(const FlMqttWho *who);
+
+/* in scram.c */
+extern bool fl_mqtt_is_scram(FlMqttBytes method);
+extern void fl_mqtt_begin_scram(FlMqttConn *conn, const FlMqttConnect *connect);
+extern void fl_mqtt_handle_auth(FlMqttConn *conn, const FlMqttReasonPacket *auth);
+extern void fl_mqtt_set_scram_final(FlMqttConn *conn, FlMqttProps *props);
+extern void fl_mqtt_free_scram(FlMqttConn *conn);
 
 /* in secure.c */
 extern int fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached);

@@ -77,6 +77,23 @@ extern FlAuthStart fl_auth_begin_certificate(int door, uint64 conn_id, const cha
 #define FL_AUTH_PSK_MAX			64
 extern int	fl_auth_find_psk(const char *user, FlIdentity *identity, uint8 *key, int room);
 
+/*
+ * Needs a transaction, and reads in the caller, since a conversation of two
+ * messages is no work for a queue: what SCRAM-SHA-256 needs to know of a device's
+ * newest password.  Where there is no such device or password the keys are ones that nobody
+ * can prove to know, and the salt is the same every time, so that names cannot be found
+ * out; false then.
+ */
+typedef struct FlScramKeys
+{
+	int			iterations;
+	char		salt[384];		/* base64 */
+	uint8		stored_key[32];
+	uint8		server_key[32];
+} FlScramKeys;
+
+extern bool fl_auth_find_scram(const char *user, FlIdentity *identity, FlScramKeys *keys);
+
 typedef enum FlAuthOutcome
 {
 	FL_AUTH_OUTCOME_ACCEPTED,

@@ -147,6 +147,17 @@ typedef RelFileNode FlRelFile;
 #define FL_CASE_AT_SET_EXPRESSION
 #endif
 
+/* A SCRAM verifier tells its hash, and how long its keys are, since 16 (in place, before the salt). */
+#if PG_VERSION_NUM >= 160000
+#define FL_SCRAM_HASH_PARAMS			pg_cryptohash_type *hash_type, int *key_length,
+#define FL_SCRAM_HASH_VARS				pg_cryptohash_type hash_type; int key_length;
+#define FL_SCRAM_HASH_ARGS				&hash_type, &key_length,
+#else
+#define FL_SCRAM_HASH_PARAMS
+#define FL_SCRAM_HASH_VARS
+#define FL_SCRAM_HASH_ARGS
+#endif
+
 /* Bytes to encode are uint8 since 18. */
 #if PG_VERSION_NUM >= 180000
 #define FL_B64_ENCODE(src, len, dst, dst_len)	pg_b64_encode((src), (len), (dst), (dst_len))
