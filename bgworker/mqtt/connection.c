@@ -237,7 +237,7 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 		fl_mqtt_handle_connect(conn, frame, &packet->u.connect);
 		return true;
 	}
-	/* MQTT-4.12.0-4: nothing else until it has proved itself. */
+	/* MQTT-3.1.2-30: nothing else until it has proved itself. */
 	if (conn->state == FL_MQTT_STATE_AUTHENTICATING && packet->type != FL_MQTT_AUTH &&
 		packet->type != FL_MQTT_DISCONNECT)
 	{

@@ -1,6 +1,5 @@
-# M1, M10: the byte sequences of another broker's own tests, where the data is present.  Retained messages (on this mount)
-# and shared subscriptions are announced as not available, so their sequences cannot pass yet.  The floor below is
-# what passes without them; it goes up when they are built, and never down.
+# M1, M10: the byte sequences of another broker's own tests, where the data is present.  Retained messages are
+# announced as not available, for want of a state table, so their sequences cannot pass here.  The floor below goes up, and never down.
 use strict;
 use warnings;
 use Test::More;
