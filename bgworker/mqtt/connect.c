@@ -366,7 +366,9 @@ begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 	if (start == FL_AUTH_ACCEPTED)
 		fl_mqtt_logged_in(conn, connect);
 	else if (start == FL_AUTH_REFUSED)
-		fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, conn->pending->certificate ? "malformed name in its certificate" : "malformed user name or password");
+		fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
+							 conn->pending->certificate ? "malformed name in its certificate"
+														: "malformed user name or password");
 	return true;
 }
 
@@ -473,7 +475,8 @@ log_in_by_tls(FlMqttConn *conn, const FlMqttConnect *connect)
 			if (why != NULL)
 				fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, why);
 			else if (!fl_mqtt_user_agrees(&conn->pending->identity, connect->username))
-				fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED, "its pre-shared key is another device's");
+				fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_NOT_AUTHORIZED,
+									 "its pre-shared key is another device's");
 			else
 				fl_mqtt_logged_in(conn, connect);
 			return true;
@@ -503,7 +506,7 @@ log_in(FlMqttConn *conn)
 			log_in_anonymously(conn, &connect);
 		else
 			fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
-						 "no user name, and fleetlog.allow_anonymous is off");
+								 "no user name, and fleetlog.allow_anonymous is off");
 	}
 	else if (!connect.has_password)
 		fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
@@ -554,14 +557,14 @@ take_login(FlMqttDoor *door, const FlAuthResult *result)
 				log_in_anonymously(conn, &connect);
 			else
 				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
-							 "no device has its certificate; fleetlog.set_certificate gives it to one");
+									 "no device has its certificate; fleetlog.set_certificate gives it to one");
 			break;
 		case FL_AUTH_OUTCOME_BAD:
 			if (conn->pending->certificate)
 				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED, "its certificate or device is revoked");
 			else
 				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
-							 "unknown, revoked, or wrong password");
+									 "unknown, revoked, or wrong password");
 			break;
 		case FL_AUTH_OUTCOME_UNAVAILABLE:
 			fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_SERVER_UNAVAILABLE, "the login could not be checked");

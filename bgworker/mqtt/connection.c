@@ -355,8 +355,8 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	door->received = fl_wall_now();
 	door->current = conn;
 	while (used < len && fl_net_is_open(net) && !conn->full && !conn->acks_paused && reads_its_answers(conn) &&
-		   (conn->state != FL_MQTT_STATE_AUTHENTICATING || conn->scram != NULL) && conn->state != FL_MQTT_STATE_TAKING_OVER &&
-		   conn->state != FL_MQTT_STATE_OPENING)
+		   (conn->state != FL_MQTT_STATE_AUTHENTICATING || conn->scram != NULL) &&
+		   conn->state != FL_MQTT_STATE_TAKING_OVER && conn->state != FL_MQTT_STATE_OPENING)
 	{
 		FlMqttVersion version = (FlMqttVersion) conn->version;
 		FlMqttFrame frame;

@@ -176,8 +176,8 @@ keep_alias(FlMqttConn *conn, FlMqttBytes topic, int alias)
 
 	if (sub->aliases == NULL)
 	{
-		sub->aliases = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttAliases, topic) +
-																	   sizeof(FlMqttBytes) * conn->max_aliases);
+		sub->aliases = MemoryContextAllocZero(conn->door->context,
+											  offsetof(FlMqttAliases, topic) + sizeof(FlMqttBytes) * conn->max_aliases);
 		sub->aliases->max = conn->max_aliases;
 	}
 	copy = MemoryContextAlloc(conn->door->context, topic.len);

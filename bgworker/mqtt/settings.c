@@ -85,7 +85,8 @@ define_access(void)
 		"fleetlog.max_keep_alive", "Longest keep alive that a client may ask for.",
 		"MQTT 5 clients are told (Server Keep Alive); older ones cannot be told and keep theirs. Zero: no limit.",
 		&fl_mqtt_max_keep_alive_s, 0, 0, 65535, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	DefineCustomStringVariable("fleetlog.server_reference", "Where MQTT 5 clients are told to go when this server ends.",
+	DefineCustomStringVariable("fleetlog.server_reference",
+							   "Where MQTT 5 clients are told to go when this server ends.",
 							   "Sent with reason code 0x9C, at shutdown and when fleetlog.max_connections is reached.",
 							   &fl_mqtt_server_reference, "", PGC_SIGHUP, 0, check_reference, NULL, NULL);
 	DefineCustomEnumVariable("fleetlog.mqtt3_refusal",

@@ -74,8 +74,7 @@ touches(const uint8 *filter, Size len, const uint8 *prefix, Size prefix_len)
 		/* A topic below the prefix has one more level. */
 		if (f_end == NULL)
 			return false;
-		if (!(f_end - f == 1 && *f == '+') &&
-			((Size) (f_end - f) != level || (level > 0 && memcmp(f, p, level) != 0)))
+		if (!(f_end - f == 1 && *f == '+') && ((Size) (f_end - f) != level || (level > 0 && memcmp(f, p, level) != 0)))
 			return false;
 		f = f_end + 1;
 		p = slash + 1;
@@ -389,8 +388,7 @@ offer_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord
 	FlShareClaim claim;
 	int wake;
 
-	if (rec->log_offset < (int64) pg_atomic_read_u64(&at->shared->position) ||
-		!select_record(door, share, number, rec))
+	if (rec->log_offset < (int64) pg_atomic_read_u64(&at->shared->position) || !select_record(door, share, number, rec))
 		return true;
 	member = choose_member(share);
 	if (member == NULL)
@@ -455,8 +453,8 @@ skip_lost(FlMqttDoor *door, FlMqttShare *share, int number, int64 lost, int64 he
 	if (fl_mqtt_log_allowed(door, FL_MQTT_LOG_FEED))
 		ereport(LOG, (errmsg("fleetlog: a shared subscription to \"%.*s\" was too slow: up to " INT64_FORMAT
 							 " records of stream %u, shard %d were trimmed before a member had room",
-							 (int) Min(share->len, 200), (const char *) share->filter, lost,
-							 door->feeds[number].stream, door->feeds[number].shard)));
+							 (int) Min(share->len, 200), (const char *) share->filter, lost, door->feeds[number].stream,
+							 door->feeds[number].shard)));
 }
 
 static void
@@ -548,9 +546,10 @@ fl_mqtt_share_return(FlMqttConn *conn)
 			lost++;
 	}
 	if (lost > 0 && fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
-		ereport(LOG, (errmsg("fleetlog: %u messages of a shared subscription that %s did not acknowledge are not sent again",
-							 lost, fl_mqtt_name(conn)),
-					  errdetail("At most %d of a group and shard wait to be sent again.", FL_SHARE_RETURNED)));
+		ereport(LOG,
+				(errmsg("fleetlog: %u messages of a shared subscription that %s did not acknowledge are not sent again",
+						lost, fl_mqtt_name(conn)),
+				 errdetail("At most %d of a group and shard wait to be sent again.", FL_SHARE_RETURNED)));
 	if (wake & (1u << conn->door->index))
 		conn->door->feed_more = true;
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)

@@ -198,8 +198,8 @@ check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 		*why = "malformed shared subscription";
 		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
 	}
-	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic_filter.data,
-					  topic_filter.len, why))
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic_filter.data, topic_filter.len,
+					  why))
 		return FL_MQTT_RC_NOT_AUTHORIZED;
 	if (find_filter(conn, text) != NULL)
 		return FL_MQTT_RC_SUCCESS;

@@ -81,7 +81,8 @@ test_first_limits(void)
 	{
 		int len = snprintf(text, sizeof(text), "n,,n=u,r=%0*d", nonce, 0);
 
-		FL_CHECK_INT(parse_first(text, (size_t) len, &first, &copy), nonce <= FL_SCRAM_NONCE_MAX ? FL_OK : FL_MALFORMED);
+		FL_CHECK_INT(parse_first(text, (size_t) len, &first, &copy),
+					 nonce <= FL_SCRAM_NONCE_MAX ? FL_OK : FL_MALFORMED);
 		free(copy);
 	}
 	for (int user = FL_SCRAM_USER_MAX; user <= FL_SCRAM_USER_MAX + 1; user++)
