@@ -122,6 +122,7 @@ is($s->sql('SELECT coalesce(sum(dropped), 0) FROM fleetlog.stat_connection'), 0,
 
 # ---- UNSUBSCRIBE, the end of a group, rights, 3.1.1 ----
 
+is(payloads($stays->messages(2)), 'a b', 'the first group has got the messages of the second, too');
 is(join(',', $stays->unsubscribe('$share/g/acme/d1/#')), '0', 'UNSUBSCRIBE finds it by its whole text');
 publish('acme/d1/n', 600);
 is(payloads($all->messages(1)), '600', 'published without a group');
