@@ -131,7 +131,7 @@ publish('acme/d1/n', 601);
 is(payloads($stays->messages(1)), '601', 'a new group begins with what is new');
 is(join(',', $stays->subscribe([ [ '$share/g/acme/d2/#', 1 ] ])), 0x87, 'the right is that of the filter');
 my $old = $s->device('d1', client_id => 'old', version => 4);
-is(join(',', $old->subscribe([ [ '$share/v4/acme/d1/#', 1 ], [ '$share/v4', 1 ], [ '$share/v+4/acme/d1/#', 1 ] ])), '1,128,128', '3.1.1 has them too, where they are well formed');
+is(join(',', $old->subscribe([ [ '$share/v4/acme/d1/#', 1 ], [ '$share/v4', 1 ] ])), '1,128', '3.1.1 has them too, where they are well formed');
 publish('acme/d1/n', 602);
 is(payloads($old->messages(1)), '602', 'and gets its messages');
 
