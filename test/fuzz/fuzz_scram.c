@@ -7,6 +7,7 @@
  */
 #include "fl_fuzz.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "fleetlog/scram_message.h"
