@@ -90,6 +90,21 @@ ok($stays->quiet(0.3), 'and nothing twice');
 ok(in_order(@stayed), 'in order before');
 $all->messages(20);
 
+# What a member refuses is nobody else's.
+my $picky = $s->device('d1', client_id => 'picky', properties => [ [ 33, 1 ] ]);
+$picky->subscribe([ [ '$share/g/acme/d1/#', 1 ] ]);
+publish('acme/d1/n', 530, 531);
+my $unwanted = $picky->expect('PUBLISH');
+$picky->answer(0x40, $unwanted->{pid}, 0x99);
+$picky->ping;
+$picky->reset;
+FleetlogTest::wait_until(sub { $s->sql("SELECT count(*) FROM fleetlog.stat_connection WHERE client_id = 'picky'") == 0 }, 'it to be gone', 10);
+publish('acme/d1/n', 532);
+my @rest = ($stays->messages(1));
+push @rest, $stays->messages(1) while @rest < 3 && $rest[-1]{payload} != 532;
+is(scalar(grep { $_->{payload} == $unwanted->{payload} } @rest), 0, 'MQTT-4.8.2-6: what it refused comes to nobody');
+$all->messages(3);
+
 # QoS 2: a delivery that was begun may not be sent to anybody else.
 my $exact = $s->device('d1', client_id => 'exact');
 $exact->subscribe([ [ '$share/two/acme/d1/two', 2 ] ]);
