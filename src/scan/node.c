@@ -14,8 +14,10 @@
  * computed at the first row of each rescan.  The directory and the heads are
  * read once per execution, for they belong to its snapshot.
  *
- * A segment that is gone when its turn comes was trimmed after the scan began:
- * error LF101, never a short result.
+ * A segment that is gone when its turn comes was trimmed after the scan began.
+ * A scan that has read nothing of its shard yet begins at the head of now, as it
+ * would have done a moment later; any other ends with error LF101, so that no
+ * result has a hole.
  *
  *-------------------------------------------------------------------------
  */
@@ -197,6 +199,30 @@ report_gone(FlNode *node, const FlSegment *seg)
 			 errhint("Run the query again; it will start at the oldest record.")));
 }
 
+/*
+ * The segment is gone.  Whoever has read nothing of the shard goes on at its head: a
+ * reader that retention met between two steps of its own would otherwise be told of
+ * records that it has never seen.
+ */
+static void
+pass_over(FlNode *node, int i)
+{
+	const FlSegment *seg = &node->dir.segments[i];
+	int64		head = fl_log_head(node->stream, seg->shard);
+	bool		may;
+
+	if (node->shared != NULL)
+		may = fl_parallel_pass(node, i, head);
+	else
+	{
+		may = head >= seg->upper && !node->met[seg->shard];
+		if (may)
+			node->dir.heads[seg->shard] = head;
+	}
+	if (!may)
+		report_gone(node, seg);
+}
+
 void
 fl_node_close(FlNode *node)
 {
@@ -214,7 +240,7 @@ fl_node_close(FlNode *node)
 	node->current = -1;
 }
 
-/* Open segment i of the directory; false when nothing in it can match. */
+/* Open segment i of the directory; false when nothing in it can match, with node->scan NULL when it is gone. */
 bool
 fl_node_open(FlNode *node, int i)
 {
@@ -229,7 +255,11 @@ fl_node_open(FlNode *node, int i)
 	/* Retention may have given it an empty file instead of dropping it (src/catalog/segment_drop.c). */
 	if (node->leaf == NULL ||
 		(RelationGetNumberOfBlocks(node->leaf) == 0 && fl_log_head(node->stream, seg->shard) >= seg->upper))
-		report_gone(node, seg);
+	{
+		fl_node_close(node);
+		pass_over(node, i);
+		return false;
+	}
 	node->bounds = node->range.bounds;
 	node->bounds.from = Max(node->bounds.from, node->dir.heads[seg->shard]);
 	/* What the whole segment satisfies needs no seek. */
@@ -265,12 +295,14 @@ next_segment(FlNode *node)
 		node->counts.leaves_pruned += abs(i - node->next);
 		node->next = node->backward ? i - 1 : i + 1;
 		found = fl_node_open(node, i);
-		if (found)
-			node->counts.leaves_read++;
-		else
+		if (!found)
+		{
 			node->counts.leaves_pruned++;
-		if (found)
-			return true;
+			continue;
+		}
+		node->counts.leaves_read++;
+		node->met[node->dir.segments[i].shard] = true;
+		return true;
 	}
 }
 

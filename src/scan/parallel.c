@@ -13,7 +13,11 @@
  *
  * A batch belongs to the process whose window has its first block.
  *
- * Locks: one spinlock over all fields of FlSharedLeaf, and over the counts.
+ * All read a shard from the same head.  It moves only while none has read
+ * anything of the shard (a segment was removed before its turn came), so whoever
+ * is about to read looks whether his is still the one of all.
+ *
+ * Locks: one spinlock over all fields of FlSharedLeaf, heads, and the counts.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,6 +50,7 @@ typedef struct FlScanShared
 	int			nshards;
 	int			nsegments;
 	int64		heads[FL_MAX_SHARDS];
+	bool		met[FL_MAX_SHARDS]; /* somebody reads the shard: its head stays */
 	FlSharedLeaf leaves[FLEXIBLE_ARRAY_MEMBER];
 	/* nsegments FlSegment follow */
 } FlScanShared;
@@ -97,6 +102,7 @@ fl_parallel_init(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
 	shared->nshards = node->dir.nshards;
 	shared->nsegments = node->dir.nsegments;
 	memcpy(shared->heads, node->dir.heads, sizeof(shared->heads));
+	memcpy(shared->met, node->met, sizeof(shared->met));
 	if (shared->nsegments > 0)
 		memcpy(shared_segments(shared), node->dir.segments, sizeof(FlSegment) * shared->nsegments);
 	node->shared = shared;
@@ -184,11 +190,45 @@ is_used_up(FlScanShared *shared, int i)
 	return used_up;
 }
 
-/* Take the next window of the open segment; false when all are taken. */
+static void
+adopt_heads(FlNode *node)
+{
+	SpinLockAcquire(&node->shared->mutex);
+	memcpy(node->dir.heads, node->shared->heads, sizeof(int64) * node->dir.nshards);
+	SpinLockRelease(&node->shared->mutex);
+}
+
+bool
+fl_parallel_pass(FlNode *node, int i, int64 head)
+{
+	const FlSegment *seg = &node->dir.segments[i];
+	FlScanShared *shared = node->shared;
+	FlSharedLeaf *leaf = &shared->leaves[i];
+	bool		may;
+
+	SpinLockAcquire(&shared->mutex);
+	if (!shared->met[seg->shard] && head > shared->heads[seg->shard])
+		shared->heads[seg->shard] = head;
+	may = shared->heads[seg->shard] >= seg->upper;
+	if (may && !leaf->known)
+	{
+		leaf->known = true;
+		leaf->next = leaf->upto = 0;
+		shared->counts.leaves_pruned++;
+	}
+	SpinLockRelease(&shared->mutex);
+	return may;
+}
+
+/*
+ * Take the next window of the open segment; false when all are taken, or when the
+ * head has moved since it was opened.
+ */
 static bool
-take_window(FlNode *node)
+take_window(FlNode *node, bool *moved)
 {
 	FlSharedLeaf *leaf = &node->shared->leaves[node->current];
+	int32		shard = node->dir.segments[node->current].shard;
 	FlNodeCounts *sum = &node->shared->counts;
 	BlockNumber first,
 				upto,
@@ -197,6 +237,12 @@ take_window(FlNode *node)
 
 	window = some ? Max(MIN_WINDOW, Min(MAX_WINDOW, (upto - first) / WINDOWS_PER_LEAF)) : 0;
 	SpinLockAcquire(&node->shared->mutex);
+	*moved = node->shared->heads[shard] != node->dir.heads[shard];
+	if (*moved)
+	{
+		SpinLockRelease(&node->shared->mutex);
+		return false;
+	}
 	if (!leaf->known)
 	{
 		leaf->known = true;
@@ -213,7 +259,10 @@ take_window(FlNode *node)
 	upto = Min(leaf->upto, first + leaf->window);
 	some = first < upto;
 	if (some)
+	{
 		leaf->next = upto;
+		node->shared->met[shard] = true;
+	}
 	SpinLockRelease(&node->shared->mutex);
 	if (some)
 		fl_bounded_scan_window(node->scan, first, upto);
@@ -242,18 +291,23 @@ count_pruned(FlNode *node, int n)
 bool
 fl_parallel_next(FlNode *node)
 {
+	bool		moved;
+
 	if (node->current >= 0)
 	{
 		if (fl_bounded_scan_passed(node->scan))
 			stop_leaf(node);
-		if (take_window(node))
+		if (take_window(node, &moved))
 			return true;
+		Assert(!moved);
 		fl_node_close(node);
 	}
 	for (;;)
 	{
-		int			i = fl_directory_next(&node->dir, &node->range, node->next, false);
+		int			i;
 
+		adopt_heads(node);
+		i = fl_directory_next(&node->dir, &node->range, node->next, false);
 		CHECK_FOR_INTERRUPTS();
 		if (i < 0)
 		{
@@ -267,8 +321,13 @@ fl_parallel_next(FlNode *node)
 		if (is_used_up(node->shared, i))
 			continue;
 		(void) fl_node_open(node, i);
-		if (take_window(node))
+		if (node->scan == NULL)
+			continue;
+		if (take_window(node, &moved))
 			return true;
 		fl_node_close(node);
+		/* Once more; all later segments are looked at anew, too. */
+		if (moved)
+			node->next = i;
 	}
 }

@@ -145,6 +145,7 @@ typedef struct FlNode
 	FlDirectory dir;
 	FlScanRange range;
 	int			next;			/* position in the directory to go on from */
+	bool		met[FL_MAX_SHARDS]; /* shards of which something was read, in whatever rescan */
 
 	int			current;		/* position of the open segment, -1: none */
 	Relation	leaf;
@@ -170,6 +171,12 @@ extern void fl_parallel_shutdown(CustomScanState *css);
 
 /* Next window of blocks in the shared scan: opens its segment; false at the end. */
 extern bool fl_parallel_next(FlNode *node);
+
+/*
+ * Segment i is gone, and the head of its shard is here.  True when the processes
+ * may go on there, false when one of them has read something of the shard.
+ */
+extern bool fl_parallel_pass(FlNode *node, int i, int64 head);
 
 extern void fl_node_explain(CustomScanState *css, List *ancestors, struct ExplainState *es);
 

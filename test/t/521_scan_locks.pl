@@ -93,5 +93,49 @@ $b->query('MOVE ALL FROM d');
 like($b->error, qr/offsets 2048 to 3071 of shard 0 of stream "m" were removed/, 'the cursor that needs it is told so');
 $_->query('ROLLBACK') for $plain, $b;
 
+# Who has read nothing of a shard yet begins at the head of now, as if he had come a moment later: no error, and no hole.
+$s->sql("SELECT fleetlog.create_stream('two', shards => 2, segment_bytes => 1)");
+my $fill = sub {
+    my $from = $s->sql("SELECT fleetlog.tail('two', 1)");
+    $s->sql("SELECT count(fleetlog.append('two', 'k', 'x', shard => n % 2)) FROM generate_series(1, 10000) n");
+    return $from;
+};
+my $trim = sub {
+    my ($before, $which) = @_;
+    $s->sql("SELECT fleetlog.trim_head('two', 1, $before, NULL)");
+    $s->wait_for("SELECT count(*) FROM fleetlog._segments('two') WHERE shard = 1 AND upper <= $before", '0', "the segments to be dropped under $which");
+};
+$fill->();
+$b->query('BEGIN; DECLARE d CURSOR FOR SELECT shard, log_offset FROM two WHERE created IS NULL');
+is($b->query('FETCH 1 FROM d'), '0|0', 'a cursor in the first of two shards');
+$trim->(3000, 'a cursor');
+$b->query('MOVE 4999 FROM d');
+is($b->query('FETCH 1 FROM d') . $b->error, '1|3000', '... goes on in the other one at its head');
+my $rest = () = $b->query('FETCH ALL FROM d') =~ /^1\|/mg;
+is($rest . $b->error, 1999, '... and has all that is left');
+$b->query('COMMIT');
+
+# The same with several processes, none of which can have got to the second shard before the file is there.
+my $go = PostgreSQL::Test::Utils::tempdir() . '/go';
+chmod 0755, $go =~ s{/go$}{}r;
+$s->sql(<<"SQL");
+CREATE FUNCTION wait_for_file() RETURNS bool PARALLEL SAFE LANGUAGE plpgsql AS \$\$
+BEGIN
+	WHILE pg_stat_file('$go', true) IS NULL LOOP PERFORM pg_sleep(0.02); END LOOP;
+	RETURN true;
+END \$\$;
+SQL
+my $tail = $fill->() + 5000;
+$b->query('SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0');
+my $count = 'SELECT count(*), min(log_offset) FILTER (WHERE shard = 1) FROM two WHERE wait_for_file() AND payload IS NOT NULL';
+like($b->query("EXPLAIN $count"), qr/Parallel Custom Scan \(FleetlogScan\)/, 'a parallel plan');
+my $run = $s->start_sql("SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; $count");
+$s->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%wait_for_file%' AND wait_event = 'PgSleep' AND pid <> pg_backend_pid()", 't', 'the scan to stand in the first shard');
+$trim->(7000, 'a parallel scan');
+PostgreSQL::Test::Utils::append_to_file($go, 'go');
+my ($status, $out) = $s->finish_sql($run);
+is($status, 0, 'a parallel scan whose second shard lost segments before anybody came there ends well');
+like($out, qr/^@{[ 10000 + $tail - 7000 ]}\|7000$/m, '... and has all that is left');
+
 $_->quit for $plain, $b, $c;
 done_testing();
