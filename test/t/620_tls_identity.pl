@@ -156,12 +156,31 @@ $s->set_conf(%conf);
 
 # ---- pre-shared keys ----
 
-for my $version ('tlsv1.2', 'tlsv1.3')
+# The same by TLS 1.3: newer clients of Mosquitto refuse to combine it with a key, openssl does not.
+sub publish_13
 {
-    is(publish('acme/p1/t', psk('acme/p1', $key1), '--tls-version', $version), 'p1', "$version: a pre-shared key says which device it is");
-    is(publish('acme/p2/t', psk('p2', $key2), '--tls-version', $version), 'p2', "$version: the bare id, where it is the only one");
-    like(publish('acme/p1/t', psk('acme/p1', $key2), '--tls-version', $version), qr/refused/, "$version: another key is refused");
-    like(publish('acme/p1/t', psk('acme/nobody', $key1), '--tls-version', $version), qr/refused/, "$version: an unknown identity is refused");
+    my ($topic, $identity, $key) = @_;
+    my ($out, $err, $text) = ('', '', 'm' . ++$n);
+    my $in = FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => "thirteen$n")
+        . FleetlogTest::Mqtt::publish_packet({ version => 4 }, $topic, $text, qos => 1, pid => 1);
+    my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-psk_identity', $identity, '-psk', $key, '-quiet', '-no_ign_eof' ],
+        '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout(60));
+    FleetlogTest::wait_until(sub { $h->pump_nb; $out =~ /^\x20\x02\x00\x00\x40\x02\x00\x01/ || !$h->pumpable }, 'an answer', 30);
+    $h->kill_kill;
+    my $device = $s->sql("SELECT device FROM telemetry WHERE fleetlog.text(payload) = '$text'");
+    return $device ne '' ? $device : "refused: $err" =~ s/\n/ /gr;
+}
+
+my @ways = (
+    [ 'TLS 1.2', sub { my ($topic, @who) = @_; return publish($topic, psk(@who), '--tls-version', 'tlsv1.2') } ],
+    [ 'TLS 1.3', \&publish_13 ]);
+for my $way (@ways)
+{
+    my ($version, $try) = @$way;
+    is($try->('acme/p1/t', 'acme/p1', $key1), 'p1', "$version: a pre-shared key says which device it is");
+    is($try->('acme/p2/t', 'p2', $key2), 'p2', "$version: the bare id, where it is the only one");
+    like($try->('acme/p1/t', 'acme/p1', $key2), qr/refused/, "$version: another key is refused");
+    like($try->('acme/p1/t', 'acme/nobody', $key1), qr/refused/, "$version: an unknown identity is refused");
 }
 like(publish('acme/p1/t', psk('acme/p1', $key1), '-u', 'acme/p2'), qr/refused/, "a user name that is another device's is refused");
 like(publish('acme/d2/t', psk('acme/d2', $key1)), qr/refused/, 'a device without key is refused');

@@ -116,7 +116,9 @@ def on_subscribe(c, *a):
 def on_message(c, u, m):
     got.append(m.payload)
     if len(got) == n + 1: done.set()
-c = mqtt.Client('paho', protocol=proto, transport='websockets')
+# Since 2.0 the first argument says which arguments callbacks take.
+version = [mqtt.CallbackAPIVersion.VERSION1] if hasattr(mqtt, 'CallbackAPIVersion') else []
+c = mqtt.Client(*version, client_id='paho', protocol=proto, transport='websockets')
 if ca: c.tls_set(ca)
 c.username_pw_set('acme/d1', 'pw-d1')
 c.ws_set_options(path='/mqtt')
