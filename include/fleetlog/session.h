@@ -47,13 +47,23 @@ typedef struct FlSessionRef
 	uint16		generation;
 } FlSessionRef;
 
-/* What a session remembers of a message of its client. */
+/* What an item of a session is. */
+typedef enum FlSessionItemKind
+{
+	FL_ITEM_RECEIVED,			/* a message of its client; packet_id is the client's */
+	FL_ITEM_BOOKMARK,			/* from this record of the shard on nothing was sent */
+	FL_ITEM_EXACT,				/* nothing below this record is sent at QoS 2 any more but what is under way */
+	FL_ITEM_SENT,				/* a record is under way to the client; packet_id is ours */
+	FL_ITEM_SENT_RELEASED		/* likewise, and its PUBREC has come */
+} FlSessionItemKind;
+
+/* One thing that a session remembers of a record, or of a place in a shard. */
 typedef struct FlSessionItem
 {
 	uint16		packet_id;
 	uint8		qos;			/* 1 or 2 */
-	uint8		unused;
-	uint32		hash;
+	uint8		kind;			/* FlSessionItemKind */
+	uint32		hash;			/* of RECEIVED; of SENT: which came first */
 	Oid			stream;
 	uint16		shard;
 	uint16		order;			/* of QoS 1: which came first */
@@ -89,13 +99,19 @@ extern bool fl_session_reserve(int door, FlSessionRef *ref);
 extern void fl_session_unreserve(const FlSessionRef *ref);
 
 /*
- * A connection has the session from now on.  Its items are copied to *items, which
- * has room for `max`; returns their number, -1 when the session is gone.
+ * A connection has the session from now on.  Its client's messages (RECEIVED) are
+ * copied to *items, which has room for `max`; returns their number, -1 when the session is gone.
  */
 extern int	fl_session_attach(const FlSessionRef *ref, int door, uint64 conn_id, FlSessionItem *items, int max);
 
 /* How many items a session has, to make room for attach. */
 extern int	fl_session_item_count(const FlSessionRef *ref);
+
+/*
+ * What a session has, as events, OPENED first: filters, bookmarks, deliveries under
+ * way in the order in which they were sent.  False: it is gone.  Out of memory: ERROR.
+ */
+extern bool fl_session_copy(const FlSessionRef *ref, FlBuf *out);
 
 /* The connection has gone; from now on the session's time runs. */
 extern void fl_session_detach(const FlSessionRef *ref, uint64 conn_id);

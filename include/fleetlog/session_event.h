@@ -26,6 +26,7 @@
 #include "fleetlog/result.h"
 
 #define FL_SESSION_KEY_LEN  16
+#define FL_SESSION_MAX_SUBSCRIPTIONS 10000 /* of one session: they are looked for one by one */
 #define FL_SESSION_NAME_MAX 72 /* bytes of a session's name that are kept for views */
 
 /* Type codes are part of the stored format. */
@@ -39,28 +40,41 @@ typedef enum FlSessionEventType
 	FL_SESSION_RELEASED = 6,     /* the client has released the identifier */
 	FL_SESSION_SNAPSHOT = 7,     /* a snapshot begins: the journal goes on from this offset */
 	FL_SESSION_SNAPSHOT_END = 8, /* it is complete */
-	FL_SESSION_AWAY = 9          /* nobody is connected since then */
+	FL_SESSION_AWAY = 9,         /* nobody is connected since then */
+	FL_SESSION_SUBSCRIBED = 10,  /* it has this filter, with these options */
+	FL_SESSION_UNSUBSCRIBED = 11,
+	FL_SESSION_CHECKPOINT = 12,   /* bookmarks and deliveries are those that follow, and no others */
+	FL_SESSION_BOOKMARK = 13,     /* from this record of a shard on nothing was sent */
+	FL_SESSION_SENT = 14,         /* a record is about to be sent under this identifier of ours */
+	FL_SESSION_SENT_RELEASED = 15, /* its PUBREC has come */
+	FL_SESSION_SENT_DONE = 16,     /* PUBACK or PUBCOMP has come */
+    FL_SESSION_EXACT = 17          /* below this record of a shard nothing is sent at QoS 2 any more but what is under way */
 } FlSessionEventType;
 
 /* Fields that an event's type does not have are zero. */
 typedef struct FlSessionEvent
 {
 	uint8_t type;        /* FlSessionEventType */
-	uint8_t qos;         /* RECEIVED: 1 or 2 */
+	uint8_t qos;         /* RECEIVED, SENT: 1 or 2; SUBSCRIBED: 0 to 2 */
 	uint16_t generation; /* of the session's number: which of those that had it */
 	uint32_t session;    /* number, from 1 */
-	uint16_t packet_id;  /* RECEIVED, RELEASED */
+	uint16_t packet_id;  /* RECEIVED, RELEASED, SENT and what follows it */
 	uint16_t window;     /* OPENED, CHANGED: identifiers of QoS 1 that are remembered */
 	uint32_t hash;       /* RECEIVED: of topic and payload */
 	uint32_t expiry_s;   /* OPENED, CHANGED */
-	uint32_t stream;     /* AT, and what counts from it; SNAPSHOT: the journal it belongs to */
+	uint32_t stream;     /* AT, and what counts from it; BOOKMARK, EXACT; SNAPSHOT: the journal it belongs to */
 	uint16_t shard;
-	uint16_t distance;  /* RECEIVED: from AT to the record */
-	int64_t log_offset; /* AT, SNAPSHOT; RECEIVED: of its record */
-	int64_t since;      /* AWAY: microseconds as the server counts them */
+	uint16_t distance;  /* RECEIVED, SENT: from AT to the record */
+	int64_t log_offset; /* AT, SNAPSHOT, BOOKMARK, EXACT; RECEIVED, SENT: of its record */
+	int64_t since;      /* AWAY, SUBSCRIBED: microseconds as the server counts them */
 	const uint8_t *key; /* OPENED: FL_SESSION_KEY_LEN bytes, borrowed */
 	const uint8_t *name;
 	uint8_t name_len; /* OPENED: at most FL_SESSION_NAME_MAX */
+	bool no_local;    /* SUBSCRIBED */
+	bool as_published;
+	uint32_t id;         /* SUBSCRIBED: subscription identifier, 0 = none */
+	const uint8_t *text; /* SUBSCRIBED, UNSUBSCRIBED: the filter, borrowed */
+	uint16_t text_len;
 } FlSessionEvent;
 
 /* Appends one event; a name that is too long is cut.  Failure is sticky in out. */

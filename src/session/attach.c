@@ -128,7 +128,8 @@ copy_items(const FlSession *s, FlSessionItem *items, int max)
 		const FlItemBlock *block = &fl_store_blocks[b];
 
 		for (uint32 i = 0; i < block->n && n < max; i++)
-			items[n++] = block->items[i];
+			if (block->items[i].kind == FL_ITEM_RECEIVED)
+				items[n++] = block->items[i];
 	}
 	return n;
 }

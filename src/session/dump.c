@@ -17,49 +17,90 @@
 
 #include "session_internal.h"
 
+#define SESSION_BYTES		128	/* of its opening, and since when it is away */
+#define ITEM_BYTES			40	/* at most, of one item */
+
+/* Filled under the lock, where nothing may fail; as large as the number of items can be. */
+static FlSessionItem *sorted = NULL;
+
+static void
+make_room_to_sort(void)
+{
+	if (sorted == NULL)
+		sorted = MemoryContextAlloc(TopMemoryContext, sizeof(FlSessionItem) * PG_UINT16_MAX);
+}
+
 static void
 dump_item(FlBuf *out, const FlSessionEvent *session, const FlSessionItem *item)
 {
 	FlSessionEvent e = {
-		.type = FL_SESSION_AT,.stream = item->stream,.shard = item->shard,.log_offset = item->log_offset
+		.type = FL_SESSION_AT,.stream = item->stream,.shard = item->shard,.log_offset = item->log_offset,
+		.session = session->session,.generation = session->generation,.packet_id = item->packet_id,
+		.qos = item->qos,.hash = item->hash
 	};
 
-	fl_session_encode_event(out, &e);
-	e.type = FL_SESSION_RECEIVED;
-	e.session = session->session;
-	e.generation = session->generation;
-	e.packet_id = item->packet_id;
-	e.qos = item->qos;
-	e.hash = item->hash;
+	switch ((FlSessionItemKind) item->kind)
+	{
+		case FL_ITEM_RECEIVED:
+			fl_session_encode_event(out, &e);
+			e.type = FL_SESSION_RECEIVED;
+			break;
+		case FL_ITEM_BOOKMARK:
+			e.type = FL_SESSION_BOOKMARK;
+			break;
+		case FL_ITEM_EXACT:
+			e.type = FL_SESSION_EXACT;
+			break;
+		case FL_ITEM_SENT:
+			fl_session_encode_event(out, &e);
+			e.type = FL_SESSION_SENT;
+			break;
+		case FL_ITEM_SENT_RELEASED:
+			fl_session_encode_event(out, &e);
+			e.type = FL_SESSION_SENT;
+			fl_session_encode_event(out, &e);
+			e.type = FL_SESSION_SENT_RELEASED;
+			break;
+	}
 	fl_session_encode_event(out, &e);
 }
 
-/* QoS 1 in the order of arrival, because the oldest is forgotten first. */
+/* Messages of QoS 1 in the order of arrival, because the oldest is forgotten first; deliveries as they were sent. */
 static int
 by_order(const void *x, const void *y)
 {
 	const FlSessionItem *a = x;
 	const FlSessionItem *b = y;
-	int16		d = (int16) (a->order - b->order);
+	bool		a_received = a->kind == FL_ITEM_RECEIVED;
+	bool		b_received = b->kind == FL_ITEM_RECEIVED;
+	int32		d = a_received ? (int16) (a->order - b->order) : (int32) (a->hash - b->hash);
 
+	if (a_received != b_received)
+		return a_received ? -1 : 1;
 	return d < 0 ? -1 : d > 0;
 }
 
 static void
-dump_items(FlBuf *out, const FlSessionEvent *session, const FlSession *s, FlSessionItem *items)
+dump_items(FlBuf *out, const FlSessionEvent *session, const FlSession *s)
 {
 	int			n = 0;
 
 	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
 		for (uint32 i = 0; i < fl_store_blocks[b].n; i++)
-			items[n++] = fl_store_blocks[b].items[i];
-	qsort(items, n, sizeof(FlSessionItem), by_order);
+			sorted[n++] = fl_store_blocks[b].items[i];
+	qsort(sorted, n, sizeof(FlSessionItem), by_order);
 	for (int i = 0; i < n; i++)
-		dump_item(out, session, &items[i]);
+		dump_item(out, session, &sorted[i]);
 }
 
-static void
-dump_session(FlBuf *out, uint32 number, const FlSession *s, FlSessionItem *items)
+size_t
+fl_store_dump_bound(const FlSession *s)
+{
+	return SESSION_BYTES + ITEM_BYTES * (size_t) s->n_items + s->subscription_bytes;
+}
+
+void
+fl_store_dump_session(FlBuf *out, uint32 number, const FlSession *s)
 {
 	FlSessionEvent e = {
 		.type = FL_SESSION_OPENED,.session = number,.generation = s->generation,.expiry_s = s->expiry_s,
@@ -73,37 +114,86 @@ dump_session(FlBuf *out, uint32 number, const FlSession *s, FlSessionItem *items
 		e.since = s->since;
 		fl_session_encode_event(out, &e);
 	}
-	dump_items(out, &e, s, items);
+	fl_subscriptions_dump(out, s, &e);
+	dump_items(out, &e, s);
+}
+
+/* Sessions until the room is used; returns how much room the one needs that did not fit, 0: none. */
+static size_t
+dump_some(FlBuf *out, uint32 *next, size_t room)
+{
+	size_t		needed = 0;
+
+	LWLockAcquire(fl_store->lock, LW_SHARED);
+	while (*next < fl_store->sessions.fresh && out->len < room)
+	{
+		const FlSession *s = &fl_store_sessions[*next];
+
+		if (s->state == FL_SESSION_KEPT)
+		{
+			needed = fl_store_dump_bound(s);
+			if (out->len + needed > room)
+				break;
+			fl_store_dump_session(out, *next, s);
+		}
+		needed = 0;
+		(*next)++;
+	}
+	LWLockRelease(fl_store->lock);
+	return needed;
 }
 
 /*
  * Allocation may fail, which must not happen under the lock: room is made before,
- * for the session with the most items that there can be.
+ * and more of it for a session that turns out to need more.
  */
 bool
 fl_store_dump(FlBuf *out, uint32 *next, size_t room)
 {
-	static FlSessionItem *items = NULL;
-	size_t		largest = 128 + PG_UINT16_MAX * (size_t) 32;
-	bool		some = false;
+	size_t		needed;
 
-	if (items == NULL)
-		items = MemoryContextAlloc(TopMemoryContext, sizeof(FlSessionItem) * PG_UINT16_MAX);
-	if (fl_buf_reserve(out, room + largest) == NULL)
-		elog(ERROR, "out of memory for a snapshot of sessions");
-	LWLockAcquire(fl_store->lock, LW_SHARED);
-	while (*next < fl_store->sessions.fresh && out->len < room)
+	make_room_to_sort();
+	Assert(out->len == 0);
+	do
 	{
-		uint32		number = (*next)++;
-		const FlSession *s = &fl_store_sessions[number];
+		if (fl_buf_reserve(out, room) == NULL)
+			elog(ERROR, "out of memory for a snapshot of sessions");
+		needed = dump_some(out, next, room);
+		room = Max(room, needed);
+	} while (needed != 0 && out->len == 0);
+	return out->len > 0 || *next < fl_store->sessions.fresh;
+}
 
-		if (s->state != FL_SESSION_KEPT)
-			continue;
-		dump_session(out, number, s, items);
-		some = true;
+bool
+fl_session_copy(const FlSessionRef *ref, FlBuf *out)
+{
+	size_t		room = 4096;
+	bool		copied = false;
+
+	make_room_to_sort();
+	fl_buf_reset(out);
+	while (!copied)
+	{
+		const FlSession *s;
+		size_t		needed = 0;
+
+		if (fl_buf_reserve(out, room) == NULL)
+			elog(ERROR, "out of memory for a session");
+		LWLockAcquire(fl_store->lock, LW_SHARED);
+		s = fl_store_session(ref->number, ref->generation);
+		if (s != NULL && s->state == FL_SESSION_KEPT)
+			needed = fl_store_dump_bound(s);
+		if (needed != 0 && needed <= room)
+		{
+			fl_store_dump_session(out, ref->number, s);
+			copied = true;
+		}
+		LWLockRelease(fl_store->lock);
+		if (needed == 0)
+			return false;
+		room = Max(room, needed);
 	}
-	LWLockRelease(fl_store->lock);
-	return some || *next < fl_store->sessions.fresh;
+	return true;
 }
 
 /* A session that was reserved by a door that has died, and whose opening never came. */

@@ -39,6 +39,11 @@ typedef struct FlSession
 	uint16		window;
 	uint16		order;			/* of the last QoS 1 item */
 	int16		door;
+	uint32		subscriptions;	/* first block of the first one */
+	uint32		subscription_bytes; /* their events would have */
+	uint32		sent_order;		/* of the last delivery */
+	uint16		n_subscriptions;
+	uint16		unused;
 	char		name[FL_SESSION_NAME_MAX];
 } FlSession;
 
@@ -48,6 +53,30 @@ typedef struct FlItemBlock
 	uint32		n;
 	FlSessionItem items[FL_BLOCK_ITEMS];
 } FlItemBlock;
+
+#define FL_SUBSCRIPTION_TEXT	104 /* bytes of a filter in its first block */
+#define FL_TEXT_BYTES			120 /* and in each further one */
+
+/* A block seen as the head of a subscription; whose filter is longer has FlTextBlocks behind it. */
+typedef struct FlSubscriptionBlock
+{
+	uint32		next;			/* subscription of the session */
+	uint32		more;			/* first further block of its text */
+	uint32		id;
+	uint16		len;
+	uint8		qos;
+	bool		no_local:1;
+	bool		as_published:1;
+	TimestampTz since;
+	char		text[FL_SUBSCRIPTION_TEXT];
+} FlSubscriptionBlock;
+
+typedef struct FlTextBlock
+{
+	uint32		next;
+	uint32		unused;
+	char		text[FL_TEXT_BYTES];
+} FlTextBlock;
 
 /* An array whose places are given out and taken back. */
 typedef struct FlPool
@@ -108,12 +137,49 @@ extern uint32 *fl_store_bucket(const uint8 *key);
 extern uint32 fl_store_take_number(void);
 extern void fl_store_give_number(uint32 number);
 
+/* Places for items, in blocks; 0: no memory is left.  The lock is held. */
+extern uint32 fl_store_take_block(void);
+extern void fl_store_give_block(uint32 number);
+
+/* It cannot remember what it should, and ends rather than forget.  The lock is held. */
+extern void fl_store_break(FlSession *s);
+
+/* ---- items.c: what a session has; the lock is held ---- */
+
+/* NULL: it has none.  Of ours and of the client's identifiers each is a space of its own. */
+extern FlSessionItem *fl_items_find_received(FlSession *s, uint16 packet_id);
+
+/* Apply an event to a session that is kept. */
+extern void fl_items_apply_received(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_released(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_checkpoint(FlSession *s);
+extern void fl_items_apply_bookmark(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_exact(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_sent(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_answered(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_drop(FlSession *s);
+
+/* ---- subscriptions.c: likewise, of its filters ---- */
+
+extern void fl_subscriptions_apply_subscribed(FlSession *s, const FlSessionEvent *e);
+extern void fl_subscriptions_apply_unsubscribed(FlSession *s, const FlSessionEvent *e);
+extern void fl_subscriptions_drop(FlSession *s);
+
+/* Append them as events, whose session and generation are set in *e. */
+extern void fl_subscriptions_dump(FlBuf *out, const FlSession *s, FlSessionEvent *e);
+
 /* ---- attach.c ---- */
 
 /* Its time is up, and nobody is connected; or it must end for want of memory. */
 extern bool fl_session_is_over(const FlSession *s, TimestampTz now);
 
 /* ---- dump.c ---- */
+
+/* The most bytes that one session's events can have now. */
+extern size_t fl_store_dump_bound(const FlSession *s);
+
+/* Append all it has as events, in an order that gives the same when applied; there must be room. */
+extern void fl_store_dump_session(FlBuf *out, uint32 number, const FlSession *s);
 
 /*
  * Append the events that make up sessions *next and behind, until about `room`

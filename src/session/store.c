@@ -30,7 +30,7 @@
 
 #define TRANCHE			"fleetlog sessions"
 
-StaticAssertDecl(sizeof(FlSession) == 136, "a session has no padding");
+StaticAssertDecl(sizeof(FlSession) == 152, "a session has no padding");
 StaticAssertDecl(sizeof(FlItemBlock) == 128, "nor has a block of items");
 StaticAssertDecl(sizeof(FlConnKey) == FL_SESSION_KEY_LEN, "a session is found by its connection's key");
 
@@ -153,8 +153,8 @@ fl_store_reset(Oid database)
 
 /* ---- places; the lock is held ---------------------------------------------------------- */
 
-static uint32
-take_block(void)
+uint32
+fl_store_take_block(void)
 {
 	FlPool	   *pool = &fl_store->blocks;
 	uint32		number = pool->free;
@@ -170,8 +170,8 @@ take_block(void)
 	return number;
 }
 
-static void
-give_block(uint32 number)
+void
+fl_store_give_block(uint32 number)
 {
 	fl_store_blocks[number].next = fl_store->blocks.free;
 	fl_store->blocks.free = number;
@@ -243,95 +243,11 @@ fl_store_session(uint32 number, uint16 generation)
 	return s->state == FL_SESSION_FREE || s->generation != generation ? NULL : s;
 }
 
-/* ---- items ----------------------------------------------------------------------------- */
-
-static FlSessionItem *
-find_item(FlSession *s, uint16 packet_id)
+void
+fl_store_break(FlSession *s)
 {
-	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
-	{
-		FlItemBlock *block = &fl_store_blocks[b];
-
-		for (uint32 i = 0; i < block->n; i++)
-			if (block->items[i].packet_id == packet_id)
-				return &block->items[i];
-	}
-	return NULL;
-}
-
-/* NULL: no memory is left. */
-static FlSessionItem *
-add_item(FlSession *s)
-{
-	FlItemBlock *block = s->items != 0 ? &fl_store_blocks[s->items] : NULL;
-
-	if (block == NULL || block->n == FL_BLOCK_ITEMS)
-	{
-		uint32		number = take_block();
-
-		if (number == 0)
-			return NULL;
-		block = &fl_store_blocks[number];
-		block->next = s->items;
-		s->items = number;
-	}
-	s->n_items++;
-	return &block->items[block->n++];
-}
-
-/* The last item of the first block, the only one that is not full, takes its place. */
-static void
-remove_item(FlSession *s, FlSessionItem *item)
-{
-	uint32		number = s->items;
-	FlItemBlock *first = &fl_store_blocks[number];
-
-	*item = first->items[--first->n];
-	s->n_items--;
-	if (first->n > 0)
-		return;
-	s->items = first->next;
-	give_block(number);
-}
-
-static void
-drop_items(FlSession *s)
-{
-	while (s->items != 0)
-	{
-		uint32		next = fl_store_blocks[s->items].next;
-
-		give_block(s->items);
-		s->items = next;
-	}
-	s->n_items = 0;
-}
-
-/* Of QoS 1 only the last few are kept, as many as a client may have unacknowledged. */
-static void
-drop_oldest(FlSession *s)
-{
-	FlSessionItem *oldest = NULL;
-	int			n = 0;
-
-	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
-	{
-		FlItemBlock *block = &fl_store_blocks[b];
-
-		for (uint32 i = 0; i < block->n; i++)
-		{
-			FlSessionItem *item = &block->items[i];
-
-			if (item->qos != 1)
-				continue;
-			n++;
-			/* Orders wrap around; those of one session are close together. */
-			if (oldest == NULL || (int16) (item->order - oldest->order) < 0)
-				oldest = item;
-		}
-	}
-	if (n > s->window)
-		remove_item(s, oldest);
+	s->state = FL_SESSION_ENDING;
+	pg_atomic_fetch_add_u64(&fl_store->broken, 1);
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -349,11 +265,18 @@ unlink_session(uint32 number)
 }
 
 static void
+drop_all(FlSession *s)
+{
+	fl_items_drop(s);
+	fl_subscriptions_drop(s);
+}
+
+static void
 end_session(uint32 number)
 {
 	FlSession  *s = &fl_store_sessions[number];
 
-	drop_items(s);
+	drop_all(s);
 	if (s->state != FL_SESSION_RESERVED)
 		unlink_session(number);
 	if (pg_atomic_read_u32(&fl_store->state) == FL_STORE_READY)
@@ -393,7 +316,7 @@ apply_opened(const FlSessionEvent *e)
 	}
 	else
 	{
-		drop_items(s);
+		drop_all(s);
 		if (s->state != FL_SESSION_RESERVED)
 			unlink_session(e->session);
 	}
@@ -403,42 +326,61 @@ apply_opened(const FlSessionEvent *e)
 	s->expiry_s = e->expiry_s;
 	s->window = e->window;
 	s->order = 0;
+	s->sent_order = 0;
 	s->name_len = e->name_len;
 	memcpy(s->name, e->name, e->name_len);
 	if ((int16) (e->generation - fl_store->generation) > 0)
 		fl_store->generation = e->generation;
 }
 
+/* What is remembered of a session that has not ended. */
 static void
-apply_received(FlSession *s, const FlSessionEvent *e)
+apply_to_kept(FlSession *s, const FlSessionEvent *e)
 {
-	FlSessionItem *item = find_item(s, e->packet_id);
-
-	if (item == NULL)
-		item = add_item(s);
-	if (item == NULL)
+	switch ((FlSessionEventType) e->type)
 	{
-		s->state = FL_SESSION_ENDING;
-		pg_atomic_fetch_add_u64(&fl_store->broken, 1);
-		return;
+		case FL_SESSION_RECEIVED:
+			fl_items_apply_received(s, e);
+			break;
+		case FL_SESSION_RELEASED:
+			fl_items_apply_released(s, e);
+			break;
+		case FL_SESSION_SUBSCRIBED:
+			fl_subscriptions_apply_subscribed(s, e);
+			break;
+		case FL_SESSION_UNSUBSCRIBED:
+			fl_subscriptions_apply_unsubscribed(s, e);
+			break;
+		case FL_SESSION_CHECKPOINT:
+			fl_items_apply_checkpoint(s);
+			break;
+		case FL_SESSION_BOOKMARK:
+			fl_items_apply_bookmark(s, e);
+			break;
+		case FL_SESSION_EXACT:
+			fl_items_apply_exact(s, e);
+			break;
+		case FL_SESSION_SENT:
+			fl_items_apply_sent(s, e);
+			break;
+		case FL_SESSION_SENT_RELEASED:
+		case FL_SESSION_SENT_DONE:
+			fl_items_apply_answered(s, e);
+			break;
+		case FL_SESSION_CHANGED:
+			s->expiry_s = e->expiry_s;
+			s->window = e->window;
+			break;
+		case FL_SESSION_AWAY:
+			s->since = e->since;
+			break;
+		case FL_SESSION_OPENED:
+		case FL_SESSION_ENDED:
+		case FL_SESSION_AT:
+		case FL_SESSION_SNAPSHOT:
+		case FL_SESSION_SNAPSHOT_END:
+			break;
 	}
-	*item = (FlSessionItem) {
-		.packet_id = e->packet_id,.qos = e->qos,.hash = e->hash,.stream = e->stream,
-		.shard = e->shard,.log_offset = e->log_offset
-	};
-	if (e->qos != 1)
-		return;
-	item->order = ++s->order;
-	drop_oldest(s);
-}
-
-static void
-apply_released(FlSession *s, const FlSessionEvent *e)
-{
-	FlSessionItem *item = find_item(s, e->packet_id);
-
-	if (item != NULL && item->qos == 2)
-		remove_item(s, item);
 }
 
 static void
@@ -446,39 +388,12 @@ apply(const FlSessionEvent *e)
 {
 	FlSession  *s = fl_store_session(e->session, e->generation);
 
-	switch ((FlSessionEventType) e->type)
-	{
-		case FL_SESSION_OPENED:
-			apply_opened(e);
-			break;
-		case FL_SESSION_ENDED:
-			if (s != NULL)
-				end_session(e->session);
-			break;
-		case FL_SESSION_CHANGED:
-			if (s != NULL)
-			{
-				s->expiry_s = e->expiry_s;
-				s->window = e->window;
-			}
-			break;
-		case FL_SESSION_RECEIVED:
-			if (s != NULL && s->state == FL_SESSION_KEPT)
-				apply_received(s, e);
-			break;
-		case FL_SESSION_RELEASED:
-			if (s != NULL && s->state == FL_SESSION_KEPT)
-				apply_released(s, e);
-			break;
-		case FL_SESSION_AWAY:
-			if (s != NULL)
-				s->since = e->since;
-			break;
-		case FL_SESSION_AT:
-		case FL_SESSION_SNAPSHOT:
-		case FL_SESSION_SNAPSHOT_END:
-			break;
-	}
+	if (e->type == FL_SESSION_OPENED)
+		apply_opened(e);
+	else if (s != NULL && e->type == FL_SESSION_ENDED)
+		end_session(e->session);
+	else if (s != NULL && s->state == FL_SESSION_KEPT)
+		apply_to_kept(s, e);
 }
 
 FlResult

@@ -13,6 +13,12 @@
 /* Offsets within a RECEIVED event: type 1, session 4, generation 2, id 2, qos 1, hash 4, distance 2. */
 #define DISTANCE_AT 14
 
+/* Options of a subscription, in one byte. */
+#define OPTION_QOS          0x03
+#define OPTION_NO_LOCAL     0x04
+#define OPTION_AS_PUBLISHED 0x08
+#define OPTION_ALL          0x0F
+
 static void
 write_session(FlBuf *out, const FlSessionEvent *event)
 {
@@ -31,6 +37,24 @@ encode_opened(FlBuf *out, const FlSessionEvent *event)
 	fl_write_bytes(out, event->key, FL_SESSION_KEY_LEN);
 	fl_write_u8(out, len);
 	fl_write_bytes(out, event->name, len);
+}
+
+static void
+write_text(FlBuf *out, const FlSessionEvent *event)
+{
+	fl_write_le16(out, event->text_len);
+	fl_write_bytes(out, event->text, event->text_len);
+}
+
+static void
+encode_subscribed(FlBuf *out, const FlSessionEvent *event)
+{
+	write_session(out, event);
+	fl_write_u8(out, (uint8_t) (event->qos | (event->no_local ? OPTION_NO_LOCAL : 0) |
+								(event->as_published ? OPTION_AS_PUBLISHED : 0)));
+	fl_write_le32(out, event->id);
+	fl_write_le64(out, (uint64_t) event->since);
+	write_text(out, event);
 }
 
 void
@@ -75,6 +99,34 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 		case FL_SESSION_AWAY:
 			write_session(out, event);
 			fl_write_le64(out, (uint64_t) event->since);
+			break;
+		case FL_SESSION_SUBSCRIBED:
+			encode_subscribed(out, event);
+			break;
+		case FL_SESSION_UNSUBSCRIBED:
+			write_session(out, event);
+			write_text(out, event);
+			break;
+		case FL_SESSION_CHECKPOINT:
+			write_session(out, event);
+			break;
+		case FL_SESSION_BOOKMARK:
+		case FL_SESSION_EXACT:
+			write_session(out, event);
+			fl_write_le32(out, event->stream);
+			fl_write_le16(out, event->shard);
+			fl_write_le64(out, (uint64_t) event->log_offset);
+			break;
+		case FL_SESSION_SENT:
+			write_session(out, event);
+			fl_write_le16(out, event->packet_id);
+			fl_write_u8(out, event->qos);
+			fl_write_le16(out, event->distance);
+			break;
+		case FL_SESSION_SENT_RELEASED:
+		case FL_SESSION_SENT_DONE:
+			write_session(out, event);
+			fl_write_le16(out, event->packet_id);
 			break;
 	}
 }
@@ -139,6 +191,60 @@ decode_at(FlSessionReader *reader)
 		reader->in.failed = true;
 }
 
+/* A filter has at least one character (MQTT-4.7.3-1). */
+static void
+read_text(FlReader *in, FlSessionEvent *event)
+{
+	event->text_len = fl_read_le16(in);
+	event->text = fl_read_bytes(in, event->text_len);
+	if (event->text_len == 0)
+		in->failed = true;
+}
+
+static void
+decode_subscribed(FlReader *in, FlSessionEvent *event)
+{
+	uint8_t options;
+
+	read_session(in, event);
+	options = fl_read_u8(in);
+	event->qos = options & OPTION_QOS;
+	event->no_local = (options & OPTION_NO_LOCAL) != 0;
+	event->as_published = (options & OPTION_AS_PUBLISHED) != 0;
+	event->id = fl_read_le32(in);
+	event->since = (int64_t) fl_read_le64(in);
+	read_text(in, event);
+	if (event->qos > 2 || (options & ~OPTION_ALL) != 0)
+		in->failed = true;
+}
+
+static void
+decode_bookmark(FlReader *in, FlSessionEvent *event)
+{
+	read_session(in, event);
+	event->stream = fl_read_le32(in);
+	event->shard = fl_read_le16(in);
+	event->log_offset = (int64_t) fl_read_le64(in);
+	if (event->log_offset < 0)
+		in->failed = true;
+}
+
+static void
+decode_sent(FlSessionReader *reader, FlSessionEvent *event)
+{
+	FlReader *in = &reader->in;
+
+	read_session(in, event);
+	event->packet_id = fl_read_le16(in);
+	event->qos = fl_read_u8(in);
+	event->distance = fl_read_le16(in);
+	if (reader->at.type != FL_SESSION_AT || event->packet_id == 0 || event->qos < 1 || event->qos > 2)
+		in->failed = true;
+	event->stream = reader->at.stream;
+	event->shard = reader->at.shard;
+	event->log_offset = reader->at.log_offset + event->distance;
+}
+
 static void
 decode_one(FlSessionReader *reader, FlSessionEvent *event)
 {
@@ -178,6 +284,28 @@ decode_one(FlSessionReader *reader, FlSessionEvent *event)
 		case FL_SESSION_AWAY:
 			read_session(in, event);
 			event->since = (int64_t) fl_read_le64(in);
+			return;
+		case FL_SESSION_SUBSCRIBED:
+			decode_subscribed(in, event);
+			return;
+		case FL_SESSION_UNSUBSCRIBED:
+			read_session(in, event);
+			read_text(in, event);
+			return;
+		case FL_SESSION_CHECKPOINT:
+			read_session(in, event);
+			return;
+		case FL_SESSION_BOOKMARK:
+		case FL_SESSION_EXACT:
+			decode_bookmark(in, event);
+			return;
+		case FL_SESSION_SENT:
+			decode_sent(reader, event);
+			return;
+		case FL_SESSION_SENT_RELEASED:
+		case FL_SESSION_SENT_DONE:
+			read_session(in, event);
+			event->packet_id = fl_read_le16(in);
 			return;
 	}
 	reader->result = FL_UNSUPPORTED;

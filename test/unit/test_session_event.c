@@ -23,6 +23,16 @@ static const FlSessionEvent samples[] = {
 	{.type = FL_SESSION_SNAPSHOT,.stream = 16500,.log_offset = INT64_C(123456789012)},
 	{.type = FL_SESSION_SNAPSHOT_END},
 	{.type = FL_SESSION_AWAY,.session = 9,.generation = 4,.since = -5},
+	{.type = FL_SESSION_SUBSCRIBED,.session = 9,.generation = 4,.qos = 2,.no_local = true,.id = 268435455,.since = INT64_C(1) << 50,
+	.text = (const uint8_t *) "plant/+/#",.text_len = 9},
+	{.type = FL_SESSION_SUBSCRIBED,.session = 9,.generation = 4,.as_published = true,.text = (const uint8_t *) "#",.text_len = 1},
+	{.type = FL_SESSION_UNSUBSCRIBED,.session = 9,.generation = 4,.text = (const uint8_t *) "a/b",.text_len = 3},
+	{.type = FL_SESSION_CHECKPOINT,.session = 9,.generation = 4},
+	{.type = FL_SESSION_BOOKMARK,.session = 9,.generation = 4,.stream = 16401,.shard = 7,.log_offset = INT64_MAX},
+	{.type = FL_SESSION_EXACT,.session = 9,.generation = 4,.stream = 16401,.shard = 65535,.log_offset = 0},
+	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 65535,.qos = 2,.distance = 65535},
+	{.type = FL_SESSION_SENT_RELEASED,.session = 9,.generation = 4,.packet_id = 65535},
+	{.type = FL_SESSION_SENT_DONE,.session = 9,.generation = 4,.packet_id = 1},
 };
 
 #define N_SAMPLES ((int) (sizeof(samples) / sizeof(samples[0])))
@@ -45,9 +55,13 @@ check_same(const FlSessionEvent *a, const FlSessionEvent *b)
 	FL_CHECK(a->expiry_s == b->expiry_s && a->since == b->since && a->name_len == b->name_len);
 	if (a->type == FL_SESSION_OPENED)
 		FL_CHECK(memcmp(a->key, b->key, FL_SESSION_KEY_LEN) == 0 && memcmp(a->name, b->name, a->name_len) == 0);
-	if (a->type == FL_SESSION_RECEIVED)
+	FL_CHECK(a->no_local == b->no_local && a->as_published == b->as_published && a->id == b->id);
+	FL_CHECK(a->text_len == b->text_len && (a->text_len == 0 || memcmp(a->text, b->text, a->text_len) == 0));
+	if (a->type == FL_SESSION_RECEIVED || a->type == FL_SESSION_SENT)
 		FL_CHECK(a->stream == at.stream && a->shard == at.shard && a->log_offset == at.log_offset + b->distance);
-	if (a->type == FL_SESSION_SNAPSHOT)
+	if (a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT)
+		FL_CHECK(a->shard == b->shard);
+	if (a->type == FL_SESSION_SNAPSHOT || a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT)
 		FL_CHECK(a->stream == b->stream && a->log_offset == b->log_offset);
 }
 
@@ -164,6 +178,34 @@ test_refused(void)
 	FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_MALFORMED);
 }
 
+/* What no subscription and no bookmark can be. */
+static void
+test_refused_subscriptions(void)
+{
+	static const FlSessionEvent wrong[] = {
+		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.qos = 3,.text = (const uint8_t *) "a",.text_len = 1},
+		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.qos = 0x10,.text = (const uint8_t *) "a",.text_len = 1},
+		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
+		{.type = FL_SESSION_UNSUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
+		{.type = FL_SESSION_BOOKMARK,.session = 1,.stream = 16400,.log_offset = -1},
+		{.type = FL_SESSION_SENT,.session = 1,.packet_id = 1,.qos = 1},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+	{
+		uint8_t		bytes[64];
+		FlBuf		out;
+		FlSessionReader reader;
+		FlSessionEvent e;
+
+		fl_buf_init_fixed(&out, bytes, sizeof(bytes));
+		fl_session_encode_event(&out, &wrong[i]);
+		FL_CHECK(!out.failed);
+		fl_session_reader_init(&reader, bytes, out.len);
+		FL_CHECK(!fl_session_next_event(&reader, &e) && reader.result == FL_MALFORMED);
+	}
+}
+
 static void
 test_random_bytes(void)
 {
@@ -176,7 +218,7 @@ test_random_bytes(void)
 		int			n = 0;
 
 		for (size_t i = 0; i < sizeof(bytes); i++)
-			bytes[i] = (uint8_t) (i % 7 == 0 ? fl_unit_random() % 12 : fl_unit_random());
+			bytes[i] = (uint8_t) (i % 7 == 0 ? fl_unit_random() % 18 : fl_unit_random());
 		fl_session_reader_init(&reader, bytes, fl_unit_random() % sizeof(bytes));
 		while (fl_session_next_event(&reader, &e))
 			n++;
@@ -192,6 +234,7 @@ main(void)
 	FL_RUN(test_size_and_distance);
 	FL_RUN(test_cut_short);
 	FL_RUN(test_refused);
+	FL_RUN(test_refused_subscriptions);
 	FL_RUN(test_random_bytes);
 	return fl_unit_end();
 }
