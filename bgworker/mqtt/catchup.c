@@ -9,7 +9,12 @@
  * duplicate.  Its memory is bounded however far behind it is (REQUIREMENTS M6),
  * and nobody waits for it.
  *
- * Invariant: positions of a lagging connection are never beyond the feed's.
+ * A session that was taken up begins here, too (resume.c): first what was under way
+ * when its last connection ended, then the log from its bookmarks on.
+ *
+ * Invariant: positions of a lagging connection are beyond the feed's only where its
+ * bookmark comes from another door that was ahead of this one; it waits for the
+ * feed then, and joins it when they are the same.
  */
 #include "postgres.h"
 
@@ -19,23 +24,32 @@
 #define REFILL         (FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
 #define PER_CONNECTION 1024                        /* records read for one connection and turn */
 
-/* From this record of this feed on, the connection reads by itself. */
 void
-fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset)
+fl_mqtt_start_reading(FlMqttConn *conn)
 {
 	FlMqttDoor *door = conn->door;
 	FlMqttSubscriber *sub = conn->sub;
 
-	sub->cursors = MemoryContextAllocZero(door->context, sizeof(FlLogPosition) * (Size) door->feed_count);
+	sub->cursors = MemoryContextAllocZero(door->context, sizeof(FlLogPosition) * (Size) Max(door->feed_count, 1));
 	sub->cursor_count = door->feed_count;
 	for (int i = 0; i < door->feed_count; i++)
 		sub->cursors[i] = door->feeds[i].pos;
-	memset(&sub->cursors[feed], 0, sizeof(FlLogPosition));
-	sub->cursors[feed].offset = log_offset;
 	sub->lagging = true;
 	dlist_push_tail(&door->lagging, &sub->lag_node);
 	conn->stats_dirty = true;
 	FL_COUNT(FL_C_LAGGING, 1);
+}
+
+/* From this record of this feed on, the connection reads by itself. */
+void
+fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset)
+{
+	FlLogPosition *cursor;
+
+	fl_mqtt_start_reading(conn);
+	cursor = &conn->sub->cursors[feed];
+	memset(cursor, 0, sizeof(*cursor));
+	cursor->offset = log_offset;
 }
 
 void
@@ -52,15 +66,6 @@ fl_mqtt_stop_lagging(FlMqttConn *conn)
 	sub->cursor_count = 0;
 	conn->stats_dirty = true;
 	FL_COUNT(FL_C_LAGGING, -1);
-}
-
-static FlMqttConn *
-conn_of(FlMqttDoor *door, FlMqttSubscriber *sub)
-{
-	/* A lagging subscriber has a filter, and that knows its connection. */
-	if (dlist_is_empty(&sub->filters))
-		return NULL;
-	return dlist_head_element(FlMqttFilter, node, &sub->filters)->conn;
 }
 
 /* Feeds were added: those who lag begin there where the feed does. */
@@ -112,6 +117,7 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 		if (!made)
 			fl_mqtt_record_message(door, rec, topic, mount, message);
 		made = true;
+		message->feed = door->lag_feed;
 		if (filter->no_local && fl_mqtt_is_own(conn, message))
 			continue;
 		s.found = true;
@@ -142,6 +148,8 @@ offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRe
 	s = select_record(door, conn, rec, topic, mount, message);
 	if (!s.found)
 		return true;
+	if (fl_mqtt_is_below_mark(conn, door->lag_feed, rec->log_offset, Min(s.qos, message->publish.qos)))
+		return true;
 	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos), s.as_published && message->publish.retain,
 						   door->id_list, s.id_count) != FL_MQTT_NO_ROOM;
 }
@@ -162,6 +170,21 @@ skip_lost(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 head)
 	cursor->offset = head;
 }
 
+/*
+ * It came when nobody was connected, or no checkpoint had been written: nothing of it
+ * was sent, and all since the first subscription is wanted.
+ */
+static void
+start_without_bookmark(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 tail)
+{
+	int64 from;
+
+	fl_mqtt_begin_transaction(conn->door);
+	from = fl_log_offset_for_time(feed->stream, feed->shard, conn->sub->oldest);
+	memset(cursor, 0, sizeof(*cursor));
+	cursor->offset = from < 0 ? tail : Min(from, tail);
+}
+
 /* Reads one shard for one connection; false when the connection takes no more. */
 static bool
 read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
@@ -176,6 +199,8 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 
 	if (!feed->wanted || feed->gone || !fl_mqtt_feed_bounds(feed, &head, &tail))
 		*cursor = feed->pos;
+	if (cursor->offset < 0)
+		start_without_bookmark(conn, feed, cursor, tail);
 	if (cursor->offset < feed->pos.offset)
 		skip_lost(conn, feed, cursor, head);
 	if (cursor->offset >= feed->pos.offset)
@@ -194,6 +219,8 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 		{
 			if (rec.log_offset < start.offset)
 				continue;
+			door->lag_feed = number;
+			door->lag_at = rec.log_offset;
 			room = offer_record(door, conn, feed, &rec);
 			if (!room)
 			{
@@ -202,6 +229,7 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 				cursor->offset = rec.log_offset;
 			}
 		}
+		door->lag_feed = -1;
 		*budget -= batch.count;
 	}
 	fl_log_reader_end(reader);
@@ -212,7 +240,7 @@ static bool
 has_caught_up(FlMqttDoor *door, const FlMqttSubscriber *sub)
 {
 	for (int i = 0; i < sub->cursor_count; i++)
-		if (sub->cursors[i].offset < door->feeds[i].pos.offset)
+		if (sub->cursors[i].offset != door->feeds[i].pos.offset)
 			return false;
 	return true;
 }
@@ -229,6 +257,12 @@ serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
 	if (sub->queue_len >= REFILL)
 		return;
 	door->current_lag = conn;
+	door->lag_feed = -1;
+	if (!fl_mqtt_send_restored(conn))
+	{
+		door->current_lag = NULL;
+		return;
+	}
 	for (int i = 0; room && mine > 0 && i < sub->cursor_count; i++)
 		room = read_shard(door, conn, i, &mine);
 	door->current_lag = NULL;
@@ -247,7 +281,8 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 	int budget = FL_MQTT_CATCHUP_RECORDS;
 	dlist_node *last;
 
-	if (dlist_is_empty(&door->lagging))
+	/* A feed that has just come to be wanted is not where it was. */
+	if (dlist_is_empty(&door->lagging) || door->interest_changed)
 		return;
 	last = dlist_tail_node(&door->lagging);
 	/* Each is served once and goes to the end, so that all have their turn. */
@@ -255,15 +290,30 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 	{
 		dlist_node *node = dlist_head_node(&door->lagging);
 		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, node);
-		FlMqttConn *conn = conn_of(door, sub);
+		FlMqttConn *conn = sub->conn;
 
 		dlist_delete(node);
 		dlist_push_tail(&door->lagging, node);
-		if (conn != NULL)
-			serve(door, conn, &budget);
+		serve(door, conn, &budget);
 		if (node == last)
 			break;
 	}
 	if (budget <= 0)
 		door->feed_more = true;
+}
+
+void
+fl_mqtt_catchup_failed(FlMqttDoor *door)
+{
+	FlMqttConn *conn = door->current_lag;
+
+	if (conn != NULL && conn->sub != NULL && conn->sub->lagging && door->lag_feed >= 0 &&
+		door->lag_feed < conn->sub->cursor_count)
+	{
+		FlLogPosition *cursor = &conn->sub->cursors[door->lag_feed];
+
+		memset(cursor, 0, sizeof(*cursor));
+		cursor->offset = door->lag_at;
+	}
+	door->lag_feed = -1;
 }

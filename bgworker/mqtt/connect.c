@@ -237,6 +237,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 {
 	FlMqttConnack connack;
 	FlMqttPending *pending = conn->pending;
+	bool resumes = pending->session_present;
 
 	connack.session_present = pending->session_present;
 	connack.code = FL_MQTT_RC_SUCCESS;
@@ -274,6 +275,8 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 		return;
 	}
 	fl_mqtt_start_keep_alive(conn);
+	if (resumes)
+		fl_mqtt_resume_session(conn);
 	fl_net_resume(&conn->net);
 }
 

@@ -259,11 +259,13 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 		case FL_MQTT_PUBREL:
 			return fl_mqtt_handle_pubrel(conn, &packet->u.ack);
 		case FL_MQTT_SUBSCRIBE:
-			if (!fl_mqtt_may_subscribe(conn))
+			if (!fl_mqtt_may_subscribe(conn, packet))
 				return false;
 			fl_mqtt_handle_subscribe(conn, &packet->u.subscribe);
 			break;
 		case FL_MQTT_UNSUBSCRIBE:
+			if (!fl_mqtt_may_subscribe(conn, packet))
+				return false;
 			fl_mqtt_handle_unsubscribe(conn, &packet->u.unsubscribe);
 			break;
 		case FL_MQTT_PINGREQ:
@@ -519,6 +521,9 @@ on_close(FlNetConn *net, const char *why)
 		conn->wait_node.next = conn->wait_node.prev = NULL;
 		conn->full = false;
 	}
+	/* At shutdown they were written before. */
+	if (was_open && !conn->door->stopping)
+		fl_mqtt_leave_bookmarks(conn);
 	fl_mqtt_drop_filters(conn);
 	fl_mqtt_share_return(conn);
 	fl_mqtt_free_subscriber(conn);

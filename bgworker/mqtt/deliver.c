@@ -31,14 +31,24 @@ find_inflight(const FlMqttSubscriber *sub, uint16 packet_id)
 	return -1;
 }
 
-static uint16
-take_packet_id(FlMqttConn *conn, uint8 qos)
+static bool
+is_restored(const FlMqttSubscriber *sub, uint16 packet_id)
+{
+	for (int i = sub->restored_next; i < sub->restored_count; i++)
+		if (sub->restored[i].id == packet_id)
+			return true;
+	return false;
+}
+
+static void
+add_inflight(FlMqttConn *conn, uint16 packet_id, FlMqttSentState state, int feed, int64 log_offset)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
 	if (sub->inflight_count == sub->inflight_cap)
 	{
-		int cap = sub->inflight_cap == 0 ? Min(sub->window, 8) : Min((int) sub->window, sub->inflight_cap * 2);
+		/* What was restored may be more than the window of this connection. */
+		int cap = Min(sub->inflight_cap == 0 ? 8 : sub->inflight_cap * 2, PG_UINT16_MAX);
 
 		if (sub->inflight == NULL)
 			sub->inflight = MemoryContextAlloc(conn->door->context, sizeof(FlMqttSent) * (Size) cap);
@@ -46,14 +56,21 @@ take_packet_id(FlMqttConn *conn, uint8 qos)
 			sub->inflight = repalloc(sub->inflight, sizeof(FlMqttSent) * (Size) cap);
 		sub->inflight_cap = (uint16) cap;
 	}
+	sub->inflight[sub->inflight_count++] =
+		(FlMqttSent){.id = packet_id, .state = (uint8) state, .feed = feed, .log_offset = log_offset};
+}
+
+static uint16
+take_packet_id(FlMqttConn *conn, const FlMqttMessage *message)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
 	do
 	{
 		sub->next_packet_id = sub->next_packet_id == PG_UINT16_MAX ? 1 : sub->next_packet_id + 1;
-	} while (find_inflight(sub, sub->next_packet_id) >= 0);
-	sub->inflight[sub->inflight_count].id = sub->next_packet_id;
-	sub->inflight[sub->inflight_count].place = NULL;
-	sub->inflight[sub->inflight_count].state = qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1;
-	sub->inflight_count++;
+	} while (find_inflight(sub, sub->next_packet_id) >= 0 || is_restored(sub, sub->next_packet_id));
+	add_inflight(conn, sub->next_packet_id, message->publish.qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1,
+				 message->feed, message->log_offset);
 	return sub->next_packet_id;
 }
 
@@ -115,13 +132,17 @@ set_expiry(FlMqttMessage *message)
  * it does, one message less is better than a feed that stops.
  */
 static bool
-write_publish(FlMqttConn *conn, FlMqttPublish *publish)
+write_publish(FlMqttConn *conn, FlMqttMessage *message)
 {
 	FlBuf *out = &conn->door->out;
+	FlMqttPublish *publish = &message->publish;
 	bool written;
 
-	if (publish->qos > 0)
-		publish->packet_id = take_packet_id(conn, publish->qos);
+	if (publish->dup)
+		add_inflight(conn, publish->packet_id, publish->qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1, message->feed,
+					 message->log_offset);
+	else if (publish->qos > 0)
+		publish->packet_id = take_packet_id(conn, message);
 	fl_mqtt_encode_publish(out, (FlMqttVersion) conn->version, publish);
 	written = !out->failed;
 	if (!written)
@@ -197,8 +218,9 @@ fits(const FlMqttConn *conn, const FlMqttPublish *publish)
  * False: it is too large for the client, which has not seen it nor its alias.
  */
 static bool
-write_with_alias(FlMqttConn *conn, FlMqttPublish *publish)
+write_with_alias(FlMqttConn *conn, FlMqttMessage *message)
 {
+	FlMqttPublish *publish = &message->publish;
 	FlMqttBytes topic = publish->topic;
 	bool known;
 	int alias = find_alias(conn, topic, &known);
@@ -216,7 +238,7 @@ write_with_alias(FlMqttConn *conn, FlMqttPublish *publish)
 		alias = 0;
 		fitting = fits(conn, publish);
 	}
-	if (fitting && write_publish(conn, publish) && alias > 0 && !known)
+	if (fitting && write_publish(conn, message) && alias > 0 && !known)
 		keep_alias(conn, topic, alias);
 	publish->props.present &= ~(1u << FL_MQTT_P_TOPIC_ALIAS);
 	publish->topic = topic;
@@ -224,12 +246,13 @@ write_with_alias(FlMqttConn *conn, FlMqttPublish *publish)
 }
 
 /*
- * Writes one delivery.  What is larger than the client allows vanishes and
+ * Writes one delivery; `again`: the identifier of one that is sent again, else 0.  What is larger than the client allows vanishes and
  * takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so does what
  * has expired.
  */
 static void
-send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
+send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count,
+			 uint16 again)
 {
 	FlMqttPublish *publish = &message->publish;
 	uint8 published_qos = publish->qos;
@@ -239,10 +262,11 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 		return;
 	publish->qos = qos;
 	publish->retain = retain;
-	publish->packet_id = 0;
+	publish->packet_id = again;
+	publish->dup = again != 0;
 	publish->props.subscription_ids = ids;
 	publish->props.subscription_id_count = id_count;
-	if (!write_with_alias(conn, publish))
+	if (!write_with_alias(conn, message))
 		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
 	else if (message->mount != NULL)
 	{
@@ -251,6 +275,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, c
 	}
 	publish->qos = published_qos;
 	publish->retain = published_retain;
+	publish->dup = false;
 	publish->props.subscription_ids = NULL;
 	publish->props.subscription_id_count = 0;
 }
@@ -338,7 +363,7 @@ fl_mqtt_drain_queue(FlMqttConn *conn)
 		FlMqttQueued item = dequeue(sub);
 
 		send_message(conn, item.message, item.qos, item.retain, item.ids ? item.ids->id : NULL,
-					 item.ids ? item.ids->count : 0);
+					 item.ids ? item.ids->count : 0, 0);
 		free_queued(conn->door, &item);
 		conn->stats_dirty = true;
 	}
@@ -371,6 +396,10 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 	if (sub->inflight)
 		pfree(sub->inflight);
 	fl_mqtt_free_aliases(&sub->aliases);
+	if (sub->restored)
+		pfree(sub->restored);
+	if (sub->exact)
+		pfree(sub->exact);
 	pfree(sub);
 	conn->sub = NULL;
 }
@@ -406,7 +435,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 	if (qos == 0)
 	{
 		if (may_pend(conn, *message))
-			send_message(conn, *message, 0, retain, ids, id_count);
+			send_message(conn, *message, 0, retain, ids, id_count, 0);
 		else
 		{
 			sub->dropped++;
@@ -417,7 +446,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 	}
 	if (sub->queue_len == 0 && window_is_open(conn))
 	{
-		send_message(conn, *message, qos, retain, ids, id_count);
+		send_message(conn, *message, qos, retain, ids, id_count, 0);
 		return FL_MQTT_SENT;
 	}
 	if (is_short(conn->door) || !queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
@@ -428,6 +457,28 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 		(*message)->refs++;
 	enqueue(conn, *message, qos, retain, ids, id_count);
 	return FL_MQTT_QUEUED;
+}
+
+/* ---- deliveries of an earlier connection ---- */
+
+bool
+fl_mqtt_window_is_open(FlMqttConn *conn)
+{
+	return window_is_open(conn);
+}
+
+void
+fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const uint32 *ids,
+					  uint32 id_count)
+{
+	send_message(conn, message, sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2, false, ids, id_count, sent->id);
+}
+
+void
+fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent)
+{
+	add_inflight(conn, sent->id, FL_MQTT_SENT_RELEASED, sent->feed, sent->log_offset);
+	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, sent->id, 0);
 }
 
 /* ---- answers ---- */

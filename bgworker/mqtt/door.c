@@ -195,6 +195,7 @@ recover(FlMqttDoor *door)
 	FlMqttConn *conn = door->current ? door->current : door->current_lag;
 	bool feed;
 
+	fl_mqtt_catchup_failed(door);
 	door->current = NULL;
 	door->current_lag = NULL;
 	door->record_event = NULL;
@@ -367,6 +368,7 @@ stop_door(FlMqttDoor *door)
 	fl_worker_set_state("ending");
 	door->stopping = true;
 	fl_net_stop_listening(door->net);
+	fl_mqtt_each(door, fl_mqtt_leave_bookmarks);
 	while (fl_ingest_outstanding(door->ingest) > 0 && GetCurrentTimestamp() < deadline)
 	{
 		fl_ingest_flush(door->ingest);

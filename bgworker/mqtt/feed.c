@@ -85,6 +85,7 @@ add_feed(FlMqttDoor *door, const FlStreamInfo *stream, int32 shard)
 		memset(feed, 0, sizeof(*feed));
 		feed->stream = stream->relid;
 		feed->shard = shard;
+		feed->at = -1;
 	}
 	feed->shared = fl_shard_open(stream->relid, shard, stream->durability == FL_DURABILITY_QUORUM);
 	memset(&feed->pos, 0, sizeof(feed->pos));
@@ -301,6 +302,7 @@ on_found(void *item, void *arg)
 	{
 		m->message = &m->door->message;
 		fl_mqtt_record_message(m->door, m->rec, m->topic, m->mount, m->message);
+		m->message->feed = m->door->current_feed;
 		m->command = fl_topic_is_command((const char *) m->topic.data, m->topic.len);
 		m->shadow = fl_topic_is_shadow((const char *) m->topic.data, m->topic.len);
 	}
@@ -399,7 +401,11 @@ run_feed(FlMqttDoor *door, int number)
 		fl_batch_decoder_open(door->decoder, &batch);
 		while (fl_batch_decoder_next(door->decoder, &rec))
 			if (rec.log_offset >= from)
+			{
+				feed->at = rec.log_offset;
 				match_record(door, number, &rec);
+			}
+		feed->at = -1;
 		budget -= batch.count;
 	}
 	fl_log_reader_end(reader);
@@ -451,6 +457,7 @@ fl_mqtt_feed_failed(FlMqttDoor *door)
 	}
 	if (door->current_feed < 0)
 		return false;
+	door->feeds[door->current_feed].at = -1;
 	door->feeds[door->current_feed].retry_ms = fl_net_now(door->net) + RETRY_MS;
 	door->current_feed = -1;
 	return true;
@@ -460,6 +467,7 @@ void
 fl_mqtt_feed_init(FlMqttDoor *door)
 {
 	door->current_feed = -1;
+	door->lag_feed = -1;
 	fl_mqtt_reserve_ids(door, 1);
 	door->decoder = fl_batch_decoder_create(door->context);
 }

@@ -149,6 +149,8 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes top
 
 	memset(message, 0, offsetof(FlMqttMessage, publish));
 	message->mount = fl_mount_stat(mount);
+	message->log_offset = rec->log_offset;
+	message->feed = -1;
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;
 	message->publish.retain = false;

@@ -178,11 +178,12 @@ typedef enum FlMqttSentState
 
 typedef struct FlMqttSent
 {
+	int64 log_offset;
+	int feed; /* whose record it is; -1: a retained value, or its stream is gone */
 	uint16 id;
 	uint8 state; /* FlMqttSentState */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
-	int64 log_offset;    /* in that shard */
 } FlMqttSent;
 
 /* A delivery that waits for a packet identifier. */
@@ -226,10 +227,21 @@ typedef struct FlMqttSubscriber
 	/* reading the log alone */
 	bool lagging;
 	dlist_node lag_node;
+	FlMqttConn *conn;
 	int cursor_count;
 	FlLogPosition *cursors; /* by feed number */
 
 	FlMqttAliases *aliases; /* of topics that were sent with one; NULL = none */
+	/* of an earlier connection of the session (resume.c) */
+	FlMqttSent *restored; /* deliveries to be sent again, in their order; NULL: none */
+	int restored_count;
+	int restored_next;
+	int64 *exact; /* two per feed, for QoS 0 and 2: nothing below is sent at it but what was restored; NULL: none */
+	int exact_count;
+	TimestampTz oldest; /* where a shard is read from that has no bookmark (its cursor is -1) */
+	bool resuming; /* what is restored is not complete: nothing may be written of it */
+	int64 saved_ms; /* when the session's last checkpoint was written */
+	uint64 saved_delivered;
 
 	uint64 delivered;
 	uint64 dropped;
@@ -296,6 +308,8 @@ struct FlMqttConn
 	bool acks_paused; /* reading paused because too much is unacknowledged */
 	bool session_ending;
 	bool by_scram; /* it logged in by AUTH, and may do so again */
+	bool session_writing; /* subscriptions are on their way to the journal */
+	bool session_written; /* ... and have got there: the packet may be answered */
 };
 
 /* ---- messages ---- */
@@ -310,6 +324,8 @@ struct FlMqttMessage
 	Size size;             /* memory of a shared one */
 	TimestampTz expires;   /* 0 = never */
 	FlMountStat *mount;    /* counters of its mount; NULL: none */
+	int64 log_offset;
+	int feed; /* whose record it is; -1: a retained value */
 	FlMqttPublish publish; /* qos is that of the publisher */
 	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;
@@ -326,6 +342,7 @@ typedef struct FlMqttFeed
 	bool gone;         /* the stream is dropped or no longer mounted */
 	FlShard *shared;   /* its tails; good while its key is ours */
 	FlLogPosition pos; /* everything below has been delivered */
+	int64 at;          /* the record that is being handed out, -1 = none: pos is beyond it */
 	int64 retry_ms;    /* after an error, when to try again */
 } FlMqttFeed;
 
@@ -436,6 +453,8 @@ struct FlMqttDoor
 	FlMqttConn *current;
 	int current_feed; /* -1 = none */
 	FlMqttConn *current_lag;
+	int lag_feed; /* the record that is being handed to it, -1 = none */
+	int64 lag_at;
 
 	FlMqttLogBudget log[FL_MQTT_LOG_KINDS];
 };
@@ -486,10 +505,12 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 /* What comes back with a record or event whose fate is known; the lowest 16 bits are the packet identifier. */
 #define FL_MQTT_COOKIE_QOS2      0x10000
 #define FL_MQTT_COOKIE_JOURNALED 0x20000 /* counted in session_pending */
-#define FL_MQTT_COOKIE_KIND      0x300000 /* 0: a record */
+#define FL_MQTT_COOKIE_KIND      0x700000 /* 0: a record */
 #define FL_MQTT_COOKIE_SESSION   (0x100000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_RELEASE   (0x200000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_ENDED     (0x300000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_SUBSCRIBED (0x400000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_CHECKPOINT (0x500000 | FL_MQTT_COOKIE_JOURNALED)
 
 /* in session.c */
 extern void fl_mqtt_sessions_init(FlMqttDoor *door);
@@ -499,7 +520,12 @@ extern uint8 *fl_mqtt_received_event(FlMqttConn *conn, const FlMqttPublish *publ
 extern uint32 fl_mqtt_content_hash(const FlMqttPublish *publish);
 extern bool fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id);
 extern void fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry);
-extern bool fl_mqtt_may_subscribe(FlMqttConn *conn);
+/* May a SUBSCRIBE or UNSUBSCRIBE be answered?  False: not before its events are durable; present it again. */
+extern bool fl_mqtt_may_subscribe(FlMqttConn *conn, const FlMqttPacket *packet);
+/* An event of the connection's session. */
+extern FlSessionEvent fl_mqtt_session_event(const FlMqttConn *conn, FlSessionEventType type);
+/* What is in door->out goes to the journal; wait: an answer comes back with the cookie. */
+extern FlError fl_mqtt_write_events(FlMqttConn *conn, uint64 cookie, bool wait);
 extern bool fl_mqtt_session_done(FlMqttDoor *door, FlMqttConn *conn, uint64 conn_id, uint64 cookie, FlError err);
 extern void fl_mqtt_leave_session(FlMqttConn *conn);
 
@@ -548,6 +574,12 @@ extern bool fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at);
 extern void fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe);
 extern void fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe);
 extern void fl_mqtt_drop_filters(FlMqttConn *conn);
+/* The events of what such a packet will do.  False: a session cannot have it. */
+extern bool fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out);
+extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
+/* A filter of an earlier connection; false: it has no right to it any more. */
+extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event);
+extern FlMqttSubscriber *fl_mqtt_get_subscriber(FlMqttConn *conn);
 extern void fl_mqtt_check_rights(FlMqttDoor *door);
 
 /* in message.c */
@@ -574,6 +606,13 @@ extern void fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqt
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
 /* Would a message of this QoS go out at once? */
 extern bool fl_mqtt_has_room(FlMqttConn *conn, uint8 qos);
+/* May another delivery be sent now? */
+extern bool fl_mqtt_window_is_open(FlMqttConn *conn);
+/* One of an earlier connection again, under its identifier. */
+extern void fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const uint32 *ids,
+								  uint32 id_count);
+/* Its PUBREC came before: PUBREL again. */
+extern void fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
 
 /* in feed.c */
@@ -596,9 +635,27 @@ extern bool fl_mqtt_feed_bounds(FlMqttFeed *feed, int64 *head, int64 *tail);
 
 /* in catchup.c */
 extern void fl_mqtt_start_lagging(FlMqttConn *conn, int feed, int64 log_offset);
+/* From where its feeds are; who resumes sets its own positions. */
+extern void fl_mqtt_start_reading(FlMqttConn *conn);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
+/* An error came: the connection that was being served has not been given the rest of its batch. */
+extern void fl_mqtt_catchup_failed(FlMqttDoor *door);
+
+/* in resume.c */
+/* Where the session stands, as events; last: it is sent nothing more. */
+extern void fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last);
+/* Has a record that is read again been dealt with at this QoS? */
+extern bool fl_mqtt_is_below_mark(const FlMqttConn *conn, int feed, int64 log_offset, uint8 qos);
+/* The connection ends, and its session does not. */
+extern void fl_mqtt_leave_bookmarks(FlMqttConn *conn);
+/* Now and then, so that a crash does not go back far. */
+extern void fl_mqtt_save_bookmarks(FlMqttConn *conn);
+/* The session is there, and CONNACK was sent: it goes on where it was. */
+extern void fl_mqtt_resume_session(FlMqttConn *conn);
+/* Deliveries of the earlier connection come first; false: there are more of them. */
+extern bool fl_mqtt_send_restored(FlMqttConn *conn);
 
 /* in share.c */
 /* False: there is no room for another group. */

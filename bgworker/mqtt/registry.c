@@ -137,6 +137,7 @@ report_connection(FlMqttConn *conn)
 	FlConnInfo info;
 	uint8 reason = 0;
 
+	fl_mqtt_save_bookmarks(conn);
 	if (!conn->registered || !conn->stats_dirty)
 		return;
 	conn->stats_dirty = false;

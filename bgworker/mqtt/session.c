@@ -15,9 +15,9 @@
  * meanwhile waits like for a takeover, and finds every identifier that was
  * stored.  So a message that is sent again is never taken for a new one.
  *
- * Not yet: subscriptions of a session.  A client that subscribes gives up its
- * session, durably before its SUBACK, so Session Present is never announced for
- * subscriptions that are gone.
+ * A subscription of a session is in the journal before its SUBACK leaves.  What cannot
+ * be written at all ends the session, durably before the SUBACK, so that Session
+ * Present is never announced for subscriptions that are gone.
  */
 #include "postgres.h"
 
@@ -51,17 +51,20 @@ fl_mqtt_sessions_init(FlMqttDoor *door)
 	dlist_init(&door->opening);
 }
 
-/* What is in door->out goes to the journal. */
-static FlError
-hand_over_events(FlMqttConn *conn, uint64 cookie, bool wait)
+FlError
+fl_mqtt_write_events(FlMqttConn *conn, uint64 cookie, bool wait)
 {
 	FlBuf *out = &conn->door->out;
 	FlIngestEvents events = {.bytes = out->data, .len = (uint32) out->len, .wait = wait, .conn_id = conn->id};
 	FlError err;
 
 	events.cookie = cookie;
+	/* Only a checkpoint may have too much for the buffer. */
 	if (out->failed)
-		elog(ERROR, "fleetlog: session events could not be encoded");
+	{
+		fl_buf_reset(out);
+		return FL_ERR_RECORD_TOO_LARGE;
+	}
 	err = fl_journal_stream(&events.journal) ? fl_ingest_add_events(conn->door->ingest, &events) : FL_ERR_SHARD_BUSY;
 	fl_buf_reset(out);
 	if (err == FL_ERR_NONE && wait)
@@ -78,6 +81,12 @@ event_of(const FlSessionRef *session, FlSessionEventType type)
 	event.session = session->number;
 	event.generation = session->generation;
 	return event;
+}
+
+FlSessionEvent
+fl_mqtt_session_event(const FlMqttConn *conn, FlSessionEventType type)
+{
+	return event_of(&conn->session, type);
 }
 
 /* Identity and client id for the view, each cut to half of the room. */
@@ -244,7 +253,7 @@ begin_session(FlMqttConn *conn, const FlMqttConnect *connect)
 		return false;
 	if (conn->door->out.len == 0)
 		return true;
-	switch (hand_over_events(conn, FL_MQTT_COOKIE_SESSION, true))
+	switch (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SESSION, true))
 	{
 		case FL_ERR_NONE:
 			stop_waiting(conn);
@@ -371,7 +380,7 @@ fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id)
 	event.packet_id = packet_id;
 	fl_buf_reset(&conn->door->out);
 	fl_session_encode_event(&conn->door->out, &event);
-	return hand_over_events(conn, FL_MQTT_COOKIE_RELEASE | packet_id, true) == FL_ERR_NONE;
+	return fl_mqtt_write_events(conn, FL_MQTT_COOKIE_RELEASE | packet_id, true) == FL_ERR_NONE;
 }
 
 /* MQTT-3.14.2.2.2: the client's last word on how long its session is kept. */
@@ -389,35 +398,117 @@ fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
 	fl_buf_reset(&conn->door->out);
 	fl_session_encode_event(&conn->door->out, &event);
 	/* Where there is no room now, it is kept as long as it was announced. */
-	(void) hand_over_events(conn, 0, false);
+	(void) fl_mqtt_write_events(conn, 0, false);
 }
 
-/*
- * May a SUBSCRIBE be answered?  Not while the session, which would not remember it,
- * is there; false: present the packet again.
- */
-bool
-fl_mqtt_may_subscribe(FlMqttConn *conn)
+/* Reading stops until the answer is here: a packet behind must not overtake. */
+static void
+pause_for_events(FlMqttConn *conn)
+{
+	conn->acks_paused = true;
+	fl_net_pause(&conn->net);
+}
+
+static void
+go_on(FlMqttConn *conn)
+{
+	conn->acks_paused = false;
+	fl_mqtt_resume(conn);
+}
+
+/* The session cannot have what its client asks for: it ends, after what is under way for it. */
+static void
+give_up_session(FlMqttConn *conn)
 {
 	FlSessionEvent event = event_of(&conn->session, FL_SESSION_ENDED);
 
-	if (conn->session.number == 0)
-		return true;
-	/* What is under way for the session comes first. */
-	if (conn->session_pending == 0 && !conn->session_ending)
+	if (conn->session_pending == 0)
 	{
 		fl_buf_reset(&conn->door->out);
 		fl_session_encode_event(&conn->door->out, &event);
-		conn->session_ending = hand_over_events(conn, FL_MQTT_COOKIE_ENDED, true) == FL_ERR_NONE;
+		conn->session_ending = fl_mqtt_write_events(conn, FL_MQTT_COOKIE_ENDED, true) == FL_ERR_NONE;
 	}
 	if (conn->session_ending)
-	{
-		conn->acks_paused = true;
-		fl_net_pause(&conn->net);
-	}
+		pause_for_events(conn);
 	else
 		fl_mqtt_wait_for_room(conn);
+}
+
+/*
+ * With the subscriptions goes a checkpoint: QoS 1 deliveries that are under way were
+ * selected by the old ones, and must not be selected anew by the new ones after a crash.
+ */
+static FlError
+write_subscriptions(FlMqttConn *conn, const FlMqttPacket *packet, bool *nothing)
+{
+	FlBuf *out = &conn->door->out;
+	Size before;
+	bool fits = true;
+
+	fl_buf_reset(out);
+	fl_mqtt_get_subscriber(conn);
+	fl_mqtt_encode_checkpoint(conn, out, false);
+	before = out->len;
+	if (packet->type == FL_MQTT_SUBSCRIBE)
+		fits = fl_mqtt_note_subscribe(conn, &packet->u.subscribe, out);
+	else
+		fl_mqtt_note_unsubscribe(conn, &packet->u.unsubscribe, out);
+	*nothing = fits && out->len == before && !out->failed;
+	if (*nothing || !fits)
+	{
+		fl_buf_reset(out);
+		return fits ? FL_ERR_NONE : FL_ERR_RECORD_TOO_LARGE;
+	}
+	return fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SUBSCRIBED, true);
+}
+
+bool
+fl_mqtt_may_subscribe(FlMqttConn *conn, const FlMqttPacket *packet)
+{
+	bool nothing;
+
+	if (conn->session.number == 0)
+		return true;
+	if (conn->session_written)
+	{
+		conn->session_written = false;
+		return true;
+	}
+	if (conn->session_writing || conn->session_ending)
+	{
+		/* Something else may have made it read on. */
+		pause_for_events(conn);
+		return false;
+	}
+	switch (write_subscriptions(conn, packet, &nothing))
+	{
+		case FL_ERR_NONE:
+			if (nothing)
+				return true;
+			conn->session_writing = true;
+			pause_for_events(conn);
+			break;
+		case FL_ERR_SHARD_BUSY:
+			fl_mqtt_wait_for_room(conn);
+			break;
+		default:
+			give_up_session(conn);
+			break;
+	}
 	return false;
+}
+
+static void
+subscribed(FlMqttConn *conn, FlError err)
+{
+	if (err != FL_ERR_NONE)
+	{
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "subscriptions of the session could not be written");
+		return;
+	}
+	conn->session_writing = false;
+	conn->session_written = true;
+	go_on(conn);
 }
 
 static void
@@ -430,8 +521,7 @@ ended(FlMqttConn *conn, FlError err)
 	}
 	conn->session.number = 0;
 	conn->session_ending = false;
-	conn->acks_paused = false;
-	fl_mqtt_resume(conn);
+	go_on(conn);
 }
 
 /* ---- its fate is known ---- */
@@ -471,7 +561,9 @@ fl_mqtt_session_done(FlMqttDoor *door, FlMqttConn *conn, uint64 conn_id, uint64 
 		;
 	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_RELEASE & FL_MQTT_COOKIE_KIND))
 		fl_mqtt_released(conn, (uint16) cookie, err);
-	else
+	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_SUBSCRIBED & FL_MQTT_COOKIE_KIND))
+		subscribed(conn, err);
+	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_ENDED & FL_MQTT_COOKIE_KIND))
 		ended(conn, err);
 	door->current = NULL;
 	return true;

@@ -36,13 +36,14 @@ set_queue_limits(FlMqttConn *conn)
 		conn->sub->max_bytes = Min(conn->sub->max_bytes, (Size) tenant->max_queued_bytes);
 }
 
-static FlMqttSubscriber *
-get_subscriber(FlMqttConn *conn)
+FlMqttSubscriber *
+fl_mqtt_get_subscriber(FlMqttConn *conn)
 {
 	if (conn->sub == NULL)
 	{
 		conn->sub = MemoryContextAllocZero(conn->door->context, sizeof(FlMqttSubscriber));
 		dlist_init(&conn->sub->filters);
+		conn->sub->conn = conn;
 		conn->sub->window = Min(conn->receive_max, conn->max_unacked);
 		set_queue_limits(conn);
 	}
@@ -141,7 +142,7 @@ fl_mqtt_drop_filters(FlMqttConn *conn)
 static FlMqttFilter *
 add_filter(FlMqttConn *conn, FlMqttBytes text)
 {
-	FlMqttSubscriber *sub = get_subscriber(conn);
+	FlMqttSubscriber *sub = fl_mqtt_get_subscriber(conn);
 	FlMqttFilter *filter = MemoryContextAllocZero(conn->door->context, offsetof(FlMqttFilter, text) + text.len);
 
 	filter->conn = conn;
@@ -174,6 +175,8 @@ check_limits(FlMqttConn *conn, FlMqttBytes text)
 
 	if (levels > conn->max_levels)
 		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
+	if (conn->session.number != 0 && held >= FL_SESSION_MAX_SUBSCRIPTIONS)
+		return FL_MQTT_RC_QUOTA_EXCEEDED;
 	if (tenant == NULL)
 		return FL_MQTT_RC_SUCCESS;
 	if (tenant->max_subscriptions > 0 && held >= (uint32) tenant->max_subscriptions)
@@ -303,11 +306,86 @@ fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscrib
 		if (filter)
 			remove_filter(filter);
 	}
-	if (conn->sub != NULL && conn->sub->filter_count == 0)
+	/* What is under way comes to its end (MQTT-3.10.4-3). */
+	if (conn->sub != NULL && conn->sub->filter_count == 0 && conn->sub->restored_next >= conn->sub->restored_count)
 		fl_mqtt_stop_lagging(conn);
 	conn->door->interest_changed = true;
 	conn->stats_dirty = true;
 	send_suback(conn, FL_MQTT_UNSUBACK, unsubscribe->packet_id, codes, n);
+}
+
+/* ---- of a session ---- */
+
+/*
+ * Deliveries at QoS 2 are not written before they leave, and so would not be exact over
+ * a crash: an identifier that the client still holds would be used for something new.
+ */
+bool
+fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out)
+{
+	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_SUBSCRIBED);
+	FlMqttListCursor at = {0, 0};
+	FlMqttSubscription item;
+
+	event.id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	for (uint32 n = 0; n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item); n++)
+	{
+		const char *why;
+		const FlMqttFilter *old = find_filter(conn, item.filter);
+
+		if (check_filter(conn, item.filter, &why) != FL_MQTT_RC_SUCCESS)
+			continue;
+		if (item.qos == 2)
+			return false;
+		event.qos = item.qos;
+		event.no_local = item.no_local;
+		event.as_published = item.retain_as_published;
+		event.since = old ? old->since : fl_clock_tick();
+		event.text = item.filter.data;
+		event.text_len = (uint16) item.filter.len;
+		fl_session_encode_event(out, &event);
+	}
+	return true;
+}
+
+void
+fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out)
+{
+	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_UNSUBSCRIBED);
+	FlMqttListCursor at = {0, 0};
+	FlMqttBytes text;
+
+	for (uint32 n = 0; n < unsubscribe->count && fl_mqtt_unsubscribe_next(unsubscribe, &at, &text); n++)
+	{
+		if (find_filter(conn, text) == NULL)
+			continue;
+		event.text = text.data;
+		event.text_len = (uint16) text.len;
+		fl_session_encode_event(out, &event);
+	}
+}
+
+bool
+fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event)
+{
+	FlMqttBytes text = {event->text, event->text_len};
+	FlMqttBytes topic_filter = without(text, share_prefix(text));
+	const char *why = NULL;
+	FlMqttFilter *filter;
+
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic_filter.data, topic_filter.len,
+					  &why))
+		return false;
+	filter = add_filter(conn, text);
+	filter->since = event->since;
+	filter->qos = event->qos;
+	filter->no_local = event->no_local;
+	filter->as_published = event->as_published;
+	filter->id = event->id;
+	if (filter->skip == 0 || fl_mqtt_share_join(filter))
+		return true;
+	remove_filter(filter);
+	return false;
 }
 
 /* ---- rights that are withdrawn ---- */

@@ -52,7 +52,7 @@ typedef enum FlSessionItemKind
 {
 	FL_ITEM_RECEIVED,			/* a message of its client; packet_id is the client's */
 	FL_ITEM_BOOKMARK,			/* from this record of the shard on nothing was sent */
-	FL_ITEM_EXACT,				/* nothing below this record is sent at QoS 2 any more but what is under way */
+	FL_ITEM_EXACT,				/* nothing below this record is sent at its QoS any more but what is under way */
 	FL_ITEM_SENT,				/* a record is under way to the client; packet_id is ours */
 	FL_ITEM_SENT_RELEASED		/* likewise, and its PUBREC has come */
 } FlSessionItemKind;
@@ -61,7 +61,7 @@ typedef enum FlSessionItemKind
 typedef struct FlSessionItem
 {
 	uint16		packet_id;
-	uint8		qos;			/* 1 or 2 */
+	uint8		qos;			/* of a message 1 or 2; of EXACT 0 or 2 */
 	uint8		kind;			/* FlSessionItemKind */
 	uint32		hash;			/* of RECEIVED; of SENT: which came first */
 	Oid			stream;

@@ -27,6 +27,7 @@
 
 #define FL_SESSION_KEY_LEN  16
 #define FL_SESSION_MAX_SUBSCRIPTIONS 10000 /* of one session: they are looked for one by one */
+#define FL_SESSION_MAX_FILTER_BYTES (4 * 1024 * 1024) /* of their events */
 #define FL_SESSION_NAME_MAX 72 /* bytes of a session's name that are kept for views */
 
 /* Type codes are part of the stored format. */
@@ -48,14 +49,14 @@ typedef enum FlSessionEventType
 	FL_SESSION_SENT = 14,         /* a record is about to be sent under this identifier of ours */
 	FL_SESSION_SENT_RELEASED = 15, /* its PUBREC has come */
 	FL_SESSION_SENT_DONE = 16,     /* PUBACK or PUBCOMP has come */
-    FL_SESSION_EXACT = 17          /* below this record of a shard nothing is sent at QoS 2 any more but what is under way */
+    FL_SESSION_EXACT = 17          /* below this record of a shard nothing is sent at this QoS any more but what is under way */
 } FlSessionEventType;
 
 /* Fields that an event's type does not have are zero. */
 typedef struct FlSessionEvent
 {
 	uint8_t type;        /* FlSessionEventType */
-	uint8_t qos;         /* RECEIVED, SENT: 1 or 2; SUBSCRIBED: 0 to 2 */
+	uint8_t qos;         /* RECEIVED, SENT: 1 or 2; EXACT: 0 or 2; SUBSCRIBED: 0 to 2 */
 	uint16_t generation; /* of the session's number: which of those that had it */
 	uint32_t session;    /* number, from 1 */
 	uint16_t packet_id;  /* RECEIVED, RELEASED, SENT and what follows it */

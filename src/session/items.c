@@ -12,9 +12,9 @@
  * not with every message: what was sent at QoS 1 since then is sent again, which
  * QoS 1 allows.  A delivery at QoS 2 is written before it leaves, and raises the
  * shard's EXACT mark: reading on from the bookmark, no record below the mark is
- * sent at QoS 2 but those that are under way, under their old identifiers.  A
- * checkpoint says everything anew: bookmarks are then beyond all that was sent, and
- * no mark is needed.
+ * sent at QoS 2 but those that are under way, under their old identifiers.  Another
+ * mark does the same for QoS 0, which must not come twice either.  A checkpoint says
+ * everything anew, and takes the old marks away.
  *
  * Called by store.c with the store's lock held, in a commit callback: nothing here
  * allocates or fails.  Without memory the session ends.
@@ -33,8 +33,8 @@ is_sent(const FlSessionItem *item)
 	return item->kind == FL_ITEM_SENT || item->kind == FL_ITEM_SENT_RELEASED;
 }
 
-FlSessionItem *
-fl_items_find_received(FlSession *s, uint16 packet_id)
+static FlSessionItem *
+find_received(FlSession *s, uint16 packet_id)
 {
 	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
 	{
@@ -72,7 +72,7 @@ find_place(FlSession *s, FlSessionItemKind kind, const FlSessionEvent *e)
 		{
 			FlSessionItem *item = &block->items[i];
 
-			if (item->kind == kind && item->stream == e->stream && item->shard == e->shard)
+			if (item->kind == kind && item->qos == e->qos && item->stream == e->stream && item->shard == e->shard)
 				return item;
 		}
 	}
@@ -108,6 +108,8 @@ remove_item(FlSession *s, FlSessionItem *item)
 	uint32		number = s->items;
 	FlItemBlock *first = &fl_store_blocks[number];
 
+	if (item->kind == FL_ITEM_RECEIVED)
+		s->n_received--;
 	*item = first->items[--first->n];
 	s->n_items--;
 	if (first->n > 0)
@@ -127,6 +129,7 @@ fl_items_drop(FlSession *s)
 		s->items = next;
 	}
 	s->n_items = 0;
+	s->n_received = 0;
 }
 
 /* The item, or a new one; NULL: it is broken now. */
@@ -172,10 +175,13 @@ drop_oldest(FlSession *s)
 void
 fl_items_apply_received(FlSession *s, const FlSessionEvent *e)
 {
-	FlSessionItem *item = item_or_new(s, fl_items_find_received(s, e->packet_id));
+	FlSessionItem *found = find_received(s, e->packet_id);
+	FlSessionItem *item = item_or_new(s, found);
 
 	if (item == NULL)
 		return;
+	if (found == NULL)
+		s->n_received++;
 	*item = (FlSessionItem) {
 		.packet_id = e->packet_id,.qos = e->qos,.kind = FL_ITEM_RECEIVED,.hash = e->hash,.stream = e->stream,
 		.shard = e->shard,.log_offset = e->log_offset
@@ -189,7 +195,7 @@ fl_items_apply_received(FlSession *s, const FlSessionEvent *e)
 void
 fl_items_apply_released(FlSession *s, const FlSessionEvent *e)
 {
-	FlSessionItem *item = fl_items_find_received(s, e->packet_id);
+	FlSessionItem *item = find_received(s, e->packet_id);
 
 	if (item != NULL && item->qos == 2)
 		remove_item(s, item);
@@ -243,7 +249,7 @@ fl_items_apply_exact(FlSession *s, const FlSessionEvent *e)
 	item = item_or_new(s, found);
 	if (item != NULL)
 		*item = (FlSessionItem) {
-			.kind = FL_ITEM_EXACT,.stream = e->stream,.shard = e->shard,.log_offset = e->log_offset
+			.kind = FL_ITEM_EXACT,.qos = e->qos,.stream = e->stream,.shard = e->shard,.log_offset = e->log_offset
 		};
 }
 

@@ -43,7 +43,7 @@ typedef struct FlSession
 	uint32		subscription_bytes; /* their events would have */
 	uint32		sent_order;		/* of the last delivery */
 	uint16		n_subscriptions;
-	uint16		unused;
+	uint16		n_received;		/* of the items, how many are messages of the client */
 	char		name[FL_SESSION_NAME_MAX];
 } FlSession;
 
@@ -145,9 +145,6 @@ extern void fl_store_give_block(uint32 number);
 extern void fl_store_break(FlSession *s);
 
 /* ---- items.c: what a session has; the lock is held ---- */
-
-/* NULL: it has none.  Of ours and of the client's identifiers each is a space of its own. */
-extern FlSessionItem *fl_items_find_received(FlSession *s, uint16 packet_id);
 
 /* Apply an event to a session that is kept. */
 extern void fl_items_apply_received(FlSession *s, const FlSessionEvent *e);

@@ -102,11 +102,13 @@ add_text(FlSubscriptionBlock *head, const uint8 *text, Size len)
 	return true;
 }
 
-/* 0: no memory is left. */
+/* 0: no memory is left, or it has as many as it may. */
 static uint32
 add(FlSession *s, const FlSessionEvent *e)
 {
-	uint32		number = s->n_subscriptions < FL_SESSION_MAX_SUBSCRIPTIONS ? fl_store_take_block() : 0;
+	bool		fits = s->n_subscriptions < FL_SESSION_MAX_SUBSCRIPTIONS &&
+		s->subscription_bytes + EVENT_BYTES + e->text_len <= FL_SESSION_MAX_FILTER_BYTES;
+	uint32		number = fits ? fl_store_take_block() : 0;
 	FlSubscriptionBlock *head;
 	Size		first = Min(e->text_len, FL_SUBSCRIPTION_TEXT);
 

@@ -69,7 +69,7 @@ fl_sql_stat_session(PG_FUNCTION_ARGS)
 		values[3] = Int32GetDatum(s.door);
 		values[4] = TimestampTzGetDatum(s.since);
 		values[5] = Int64GetDatum((int64) s.expiry_s);
-		values[6] = Int32GetDatum(s.n_items);
+		values[6] = Int32GetDatum(s.n_received);
 		values[7] = BoolGetDatum(s.state == FL_SESSION_ENDING);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

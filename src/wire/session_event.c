@@ -113,6 +113,8 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 		case FL_SESSION_BOOKMARK:
 		case FL_SESSION_EXACT:
 			write_session(out, event);
+			if (event->type == FL_SESSION_EXACT)
+				fl_write_u8(out, event->qos);
 			fl_write_le32(out, event->stream);
 			fl_write_le16(out, event->shard);
 			fl_write_le64(out, (uint64_t) event->log_offset);
@@ -222,10 +224,12 @@ static void
 decode_bookmark(FlReader *in, FlSessionEvent *event)
 {
 	read_session(in, event);
+	if (event->type == FL_SESSION_EXACT)
+		event->qos = fl_read_u8(in);
 	event->stream = fl_read_le32(in);
 	event->shard = fl_read_le16(in);
 	event->log_offset = (int64_t) fl_read_le64(in);
-	if (event->log_offset < 0)
+	if (event->log_offset < 0 || (event->qos != 0 && event->qos != 2))
 		in->failed = true;
 }
 

@@ -29,7 +29,7 @@ static const FlSessionEvent samples[] = {
 	{.type = FL_SESSION_UNSUBSCRIBED,.session = 9,.generation = 4,.text = (const uint8_t *) "a/b",.text_len = 3},
 	{.type = FL_SESSION_CHECKPOINT,.session = 9,.generation = 4},
 	{.type = FL_SESSION_BOOKMARK,.session = 9,.generation = 4,.stream = 16401,.shard = 7,.log_offset = INT64_MAX},
-	{.type = FL_SESSION_EXACT,.session = 9,.generation = 4,.stream = 16401,.shard = 65535,.log_offset = 0},
+	{.type = FL_SESSION_EXACT,.session = 9,.generation = 4,.qos = 2,.stream = 16401,.shard = 65535,.log_offset = 0},
 	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 65535,.qos = 2,.distance = 65535},
 	{.type = FL_SESSION_SENT_RELEASED,.session = 9,.generation = 4,.packet_id = 65535},
 	{.type = FL_SESSION_SENT_DONE,.session = 9,.generation = 4,.packet_id = 1},
@@ -188,6 +188,7 @@ test_refused_subscriptions(void)
 		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
 		{.type = FL_SESSION_UNSUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
 		{.type = FL_SESSION_BOOKMARK,.session = 1,.stream = 16400,.log_offset = -1},
+		{.type = FL_SESSION_EXACT,.session = 1,.stream = 16400,.qos = 1},
 		{.type = FL_SESSION_SENT,.session = 1,.packet_id = 1,.qos = 1},
 	};
 
