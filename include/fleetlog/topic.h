@@ -65,6 +65,9 @@ extern FlShare fl_topic_share_parse(const uint8_t *s, size_t len, const uint8_t 
  */
 extern bool fl_topic_prefix_matches(const uint8_t *topic, size_t len, const uint8_t *prefix, size_t prefix_len);
 
+/* May the filter select a topic below the mount's prefix? */
+extern bool fl_topic_filter_reaches(const uint8_t *filter, size_t len, const uint8_t *prefix, size_t prefix_len);
+
 /* A well-formed mount prefix: empty, or a valid name that ends in `/`. */
 extern bool fl_topic_prefix_valid(const uint8_t *prefix, size_t len);
 

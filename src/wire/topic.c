@@ -157,6 +157,38 @@ fl_topic_prefix_matches(const uint8_t *topic, size_t len, const uint8_t *prefix,
 }
 
 bool
+fl_topic_filter_reaches(const uint8_t *filter, size_t len, const uint8_t *prefix, size_t prefix_len)
+{
+	const uint8_t *f = filter;
+	const uint8_t *f_end = filter + len;
+	const uint8_t *p = prefix;
+	const uint8_t *p_end = prefix + prefix_len;
+
+	if (len == 0)
+		return false;
+	if (prefix_len == 0)
+		return *f != '$';
+	if (*p == '$' && (*f == '+' || *f == '#'))
+		return false;
+	/* Every level of the prefix, and at least one behind it. */
+	while (p < p_end)
+	{
+		const uint8_t *p_level = fl_topic_level_end(p, p_end);
+		const uint8_t *f_level = fl_topic_level_end(f, f_end);
+		size_t f_size = (size_t) (f_level - f);
+
+		if (f_size == 1 && *f == '#')
+			return true;
+		if (f_level == f_end ||
+			(!(f_size == 1 && *f == '+') && (f_size != (size_t) (p_level - p) || memcmp(f, p, f_size) != 0)))
+			return false;
+		f = f_level + 1;
+		p = p_level + 1;
+	}
+	return true;
+}
+
+bool
 fl_topic_prefix_valid(const uint8_t *prefix, size_t len)
 {
 	if (len == 0)

@@ -322,6 +322,83 @@ test_prefix(void)
 	FL_CHECK(!fl_topic_prefix_valid((uint8_t *) "\xff/", 2));
 }
 
+/* The next combination of levels in at[0..count), each below base; false after the last. */
+static bool
+next_levels(int *at, int count, int base)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (++at[i] < base)
+			return true;
+		at[i] = 0;
+	}
+	return false;
+}
+
+static size_t
+join_levels(char *out, const char *const *levels, const int *at, int count)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < count; i++)
+		len += (size_t) sprintf(out + len, "%s%s", i > 0 ? "/" : "", levels[at[i]]);
+	return len;
+}
+
+/* Is there a topic below the prefix that the filter selects?  All that differ are tried. */
+static bool
+some_topic_below(const char *filter, size_t filter_len, const char *prefix, size_t prefix_len)
+{
+	static const char *const levels[] = {"a", "b", "", "$x"};
+	char topic[64];
+
+	for (int count = 1; count <= 4; count++)
+	{
+		int at[4] = {0};
+
+		do
+		{
+			size_t len = join_levels(topic, levels, at, count);
+
+			if (len > 0 && fl_topic_prefix_matches((uint8_t *) topic, len, (const uint8_t *) prefix, prefix_len) &&
+				fl_topic_matches((uint8_t *) topic, len, (const uint8_t *) filter, filter_len))
+				return true;
+		} while (next_levels(at, count, 4));
+	}
+	return false;
+}
+
+static void
+test_reaches(void)
+{
+	static const char *const levels[] = {"a", "b", "$x", "", "+", "#"};
+	static const char *const prefixes[] = {"", "a/", "b/", "a/a/", "a/b/", "$x/", "$x/a/", "/", "a//", "//"};
+	char filter[64];
+
+	for (int count = 1; count <= 3; count++)
+	{
+		int at[3] = {0};
+
+		do
+		{
+			size_t len = join_levels(filter, levels, at, count);
+			uint8_t *f = fl_unit_copy(filter, len);
+
+			for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]) && fl_topic_filter_valid(f, len); i++)
+			{
+				size_t prefix_len = strlen(prefixes[i]);
+				uint8_t *p = fl_unit_copy(prefixes[i], prefix_len);
+
+				if (!FL_CHECK(fl_topic_filter_reaches(f, len, p, prefix_len) ==
+							  some_topic_below(filter, len, prefixes[i], prefix_len)))
+					printf("# %s below %s\n", filter, prefixes[i]);
+				free(p);
+			}
+			free(f);
+		} while (next_levels(at, count, 6));
+	}
+}
+
 int
 main(void)
 {
@@ -332,5 +409,6 @@ main(void)
 	FL_RUN(test_levels);
 	FL_RUN(test_share);
 	FL_RUN(test_prefix);
+	FL_RUN(test_reaches);
 	return fl_unit_end();
 }
