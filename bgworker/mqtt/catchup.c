@@ -12,17 +12,35 @@
  * A session that was taken up begins here, too (resume.c): first what was under way
  * when its last connection ended, then the log from its bookmarks on.
  *
+ * A subscription that begins in the past sets the positions back (history.c), and is
+ * served like all others here.  A turn serves them within a budget of records, bytes
+ * and time, each connection within its share, and each shard of a connection within a
+ * part of that: a long history holds up neither the door nor the other shards.
+ *
  * Invariant: positions of a lagging connection are beyond the feed's only where its
  * bookmark comes from another door that was ahead of this one; it waits for the
  * feed then, and joins it when they are the same.
  */
 #include "postgres.h"
 
+#include "portability/instr_time.h"
+
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 
 #define REFILL         (FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
 #define PER_CONNECTION 1024                        /* records read for one connection and turn */
+#define PER_CONNECTION_BYTES (256 * 1024)          /* of stored batches, likewise */
+#define MAX_TRIMMED    10                          /* reads in a row that came too late */
+#define PER_SHARD      64                          /* at least, where several are behind */
+
+/* What may still be read. */
+typedef struct Budget
+{
+	int records;
+	int64 bytes;
+	instr_time start; /* of the turn's catch-up */
+} Budget;
 
 void
 fl_mqtt_start_reading(FlMqttConn *conn)
@@ -96,6 +114,9 @@ typedef struct Selection
 	uint8 qos;
 	bool found;
 	bool as_published;
+	bool end_on_drop;
+	bool sought; /* by a filter that began in the past */
+	uint8 position;
 	uint32 id_count;
 } Selection;
 
@@ -112,10 +133,13 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
-		if (filter->share != NULL || rec->ts < filter->since || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
+		FlMqttBytes text = fl_mqtt_topic_filter(filter);
+
+		if (filter->share != NULL || fl_mqtt_begins_later(filter, door->lag_feed, rec->ts, rec->log_offset) ||
+			!fl_topic_matches(topic.data, topic.len, text.data, text.len))
 			continue;
 		if (!made)
-			fl_mqtt_record_message(door, rec, topic, mount, message);
+			fl_mqtt_record_message(door, rec, door->feeds[door->lag_feed].shard, topic, mount, message);
 		made = true;
 		message->feed = door->lag_feed;
 		if (filter->no_local && fl_mqtt_is_own(conn, message))
@@ -123,6 +147,9 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 		s.found = true;
 		s.qos = Max(s.qos, filter->qos);
 		s.as_published = s.as_published || filter->as_published;
+		s.end_on_drop = s.end_on_drop || filter->end_on_drop;
+		s.sought = s.sought || filter->sought;
+		s.position = Max(s.position, filter->position);
 		if (filter->id != 0 && s.id_count < door->id_cap)
 			door->id_list[s.id_count++] = filter->id;
 	}
@@ -141,6 +168,7 @@ offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRe
 	FlMqttMessage *message = &door->message;
 	const FlMount *mount;
 	FlMqttBytes topic;
+	FlMqttHow how = {0};
 	Selection s;
 
 	if (!fl_mqtt_record_topic(rec, &topic) || (mount = fl_mqtt_mount_of(feed, topic)) == NULL)
@@ -148,10 +176,15 @@ offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRe
 	s = select_record(door, conn, rec, topic, mount, message);
 	if (!s.found)
 		return true;
-	if (fl_mqtt_is_below_mark(conn, door->lag_feed, rec->log_offset, Min(s.qos, message->publish.qos)))
+	how.qos = Min(s.qos, message->publish.qos);
+	if (!s.sought && fl_mqtt_is_below_mark(conn, door->lag_feed, rec->log_offset, how.qos))
 		return true;
-	return fl_mqtt_deliver(conn, &message, Min(s.qos, message->publish.qos), s.as_published && message->publish.retain,
-						   door->id_list, s.id_count) != FL_MQTT_NO_ROOM;
+	how.retain = s.as_published && message->publish.retain;
+	how.position = s.position;
+	how.end_on_drop = s.end_on_drop;
+	how.ids = door->id_list;
+	how.id_count = s.id_count;
+	return fl_mqtt_deliver(conn, &message, &how) != FL_MQTT_NO_ROOM;
 }
 
 /* ---- reading ---- */
@@ -166,6 +199,7 @@ skip_lost(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 head)
 							 " records of stream %u, shard %d were trimmed before it read them",
 							 fl_mqtt_name(conn), head - cursor->offset, feed->stream, feed->shard)));
 	conn->sub->dropped += (uint64) (head - cursor->offset);
+	fl_mqtt_lost_records(conn, (int) (feed - conn->door->feeds), (uint64) (head - cursor->offset));
 	memset(cursor, 0, sizeof(*cursor));
 	cursor->offset = head;
 }
@@ -177,20 +211,65 @@ skip_lost(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 head)
 static void
 start_without_bookmark(FlMqttConn *conn, FlMqttFeed *feed, FlLogPosition *cursor, int64 tail)
 {
-	int64 from;
+	int64 from = fl_mqtt_find_start(conn, (int) (feed - conn->door->feeds), tail);
 
-	fl_mqtt_begin_transaction(conn->door);
-	from = fl_log_offset_for_time(feed->stream, feed->shard, conn->sub->oldest);
 	memset(cursor, 0, sizeof(*cursor));
-	cursor->offset = from < 0 ? tail : Min(from, tail);
+	cursor->offset = from;
 }
 
-/* Reads one shard for one connection; false when the connection takes no more. */
 static bool
-read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
+is_used_up(const Budget *budget)
+{
+	instr_time now;
+
+	if (budget->records <= 0 || budget->bytes <= 0)
+		return true;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, budget->start);
+	return INSTR_TIME_GET_MICROSEC(now) >= FL_MQTT_CATCHUP_US;
+}
+
+static void
+spend(Budget *budget, const FlStoredBatch *batch)
+{
+	budget->records -= batch->count;
+	budget->bytes -= batch->body_len;
+}
+
+/* Hands a batch out from *start on; false: the connection took no more, and *cursor is at what it did not take. */
+static bool
+offer_batch(FlMqttDoor *door, FlMqttConn *conn, int number, const FlStoredBatch *batch, const FlLogPosition *start,
+			FlLogPosition *cursor)
+{
+	FlLogRecord rec;
+	bool room = true;
+
+	fl_batch_decoder_open(door->decoder, batch);
+	while (room && fl_batch_decoder_next(door->decoder, &rec))
+	{
+		if (rec.log_offset < start->offset)
+			continue;
+		door->lag_feed = number;
+		door->lag_at = rec.log_offset;
+		room = offer_record(door, conn, &door->feeds[number], &rec);
+		if (!room)
+		{
+			/* The same batch again, from this record on. */
+			*cursor = *start;
+			cursor->offset = rec.log_offset;
+		}
+	}
+	door->lag_feed = -1;
+	return room;
+}
+
+/* Reads one shard for one connection, `most` records of it; false when the connection takes no more. */
+static bool
+read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int most, Budget *budget)
 {
 	FlMqttFeed *feed = &door->feeds[number];
 	FlLogPosition *cursor = &conn->sub->cursors[number];
+	int least = budget->records - most;
 	FlLogReader *reader;
 	FlStoredBatch batch;
 	bool room = true;
@@ -203,37 +282,46 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int *budget)
 		start_without_bookmark(conn, feed, cursor, tail);
 	if (cursor->offset < feed->pos.offset)
 		skip_lost(conn, feed, cursor, head);
+	if (conn->sub->ending)
+		return false;
 	if (cursor->offset >= feed->pos.offset)
 		return true;
 	fl_mqtt_begin_transaction(door);
 	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, feed->pos.offset);
-	while (room && *budget > 0)
+	while (room && budget->records > least && !is_used_up(budget))
 	{
 		FlLogPosition start = *cursor;
-		FlLogRecord rec;
 
 		if (!fl_log_reader_next(reader, &batch))
 			break;
-		fl_batch_decoder_open(door->decoder, &batch);
-		while (room && fl_batch_decoder_next(door->decoder, &rec))
-		{
-			if (rec.log_offset < start.offset)
-				continue;
-			door->lag_feed = number;
-			door->lag_at = rec.log_offset;
-			room = offer_record(door, conn, feed, &rec);
-			if (!room)
-			{
-				/* The same batch again, from this record on. */
-				*cursor = start;
-				cursor->offset = rec.log_offset;
-			}
-		}
-		door->lag_feed = -1;
-		*budget -= batch.count;
+		spend(budget, &batch);
+		room = offer_batch(door, conn, number, &batch, &start, cursor);
 	}
 	fl_log_reader_end(reader);
 	return room;
+}
+
+/* Each shard that is behind gets its part; false when the connection takes no more. */
+static bool
+read_shards(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	int behind = 0;
+	int first = sub->next_feed;
+
+	for (int i = 0; i < sub->cursor_count; i++)
+		behind += sub->cursors[i].offset != door->feeds[i].pos.offset;
+	for (int n = 0; n < sub->cursor_count; n++)
+	{
+		int i = (first + n) % sub->cursor_count;
+
+		if (is_used_up(budget))
+			break;
+		sub->next_feed = (i + 1) % sub->cursor_count;
+		if (!read_shard(door, conn, i, Max(PER_SHARD, PER_CONNECTION / Max(behind, 1)), budget))
+			return false;
+	}
+	return true;
 }
 
 static bool
@@ -247,46 +335,59 @@ has_caught_up(FlMqttDoor *door, const FlMqttSubscriber *sub)
 
 /* Some feed is further than this connection, and it could take more. */
 static void
-serve(FlMqttDoor *door, FlMqttConn *conn, int *budget)
+serve(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
 {
 	FlMqttSubscriber *sub = conn->sub;
-	int mine = Min(*budget, PER_CONNECTION);
-	int before = mine;
-	bool room = true;
+	Budget mine = {.records = Min(budget->records, PER_CONNECTION),
+				   .bytes = Min(budget->bytes, PER_CONNECTION_BYTES),
+				   .start = budget->start};
+	Budget before = mine;
+	bool room = false;
 
-	if (sub->queue_len >= REFILL)
+	if (!sub->ending && sub->queue_len >= REFILL)
 		return;
 	door->current_lag = conn;
 	door->lag_feed = -1;
-	if (!fl_mqtt_send_restored(conn))
+	if (!sub->ending)
 	{
-		door->current_lag = NULL;
-		return;
+		if (!fl_mqtt_send_restored(conn))
+		{
+			door->current_lag = NULL;
+			return;
+		}
+		room = read_shards(door, conn, &mine);
 	}
-	for (int i = 0; room && mine > 0 && i < sub->cursor_count; i++)
-		room = read_shard(door, conn, i, &mine);
-	door->current_lag = NULL;
-	*budget -= before - mine;
-	if (has_caught_up(door, sub))
+	if (mine.records < before.records)
+		sub->trimmed = 0;
+	budget->records -= before.records - mine.records;
+	budget->bytes -= before.bytes - mine.bytes;
+	if (sub->ending)
+		fl_mqtt_end_at_drop(conn);
+	else if (has_caught_up(door, sub))
+	{
 		fl_mqtt_stop_lagging(conn);
-	else if (room && mine <= 0)
+		fl_mqtt_forget_starts(conn);
+	}
+	else if (room && mine.records < before.records)
 		/* It could take more, only its share of the turn is used up. */
 		door->feed_more = true;
+	door->current_lag = NULL;
 }
 
 /* After the feed has run: the feed's positions stand still meanwhile. */
 void
 fl_mqtt_catchup_run(FlMqttDoor *door)
 {
-	int budget = FL_MQTT_CATCHUP_RECORDS;
+	Budget budget = {.records = FL_MQTT_CATCHUP_RECORDS, .bytes = FL_MQTT_CATCHUP_BYTES};
 	dlist_node *last;
 
 	/* A feed that has just come to be wanted is not where it was. */
 	if (dlist_is_empty(&door->lagging) || door->interest_changed)
 		return;
+	INSTR_TIME_SET_CURRENT(budget.start);
 	last = dlist_tail_node(&door->lagging);
 	/* Each is served once and goes to the end, so that all have their turn. */
-	while (budget > 0 && !dlist_is_empty(&door->lagging))
+	while (!is_used_up(&budget) && !dlist_is_empty(&door->lagging))
 	{
 		dlist_node *node = dlist_head_node(&door->lagging);
 		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, node);
@@ -298,8 +399,17 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 		if (node == last)
 			break;
 	}
-	if (budget <= 0)
+	if (is_used_up(&budget))
 		door->feed_more = true;
+}
+
+/* The head passed a cursor between two looks at it.  Time and again, that would be something else. */
+bool
+fl_mqtt_may_read_again(FlMqttDoor *door)
+{
+	FlMqttConn *conn = door->current_lag;
+
+	return conn != NULL && conn->sub != NULL && conn->sub->lagging && ++conn->sub->trimmed < MAX_TRIMMED;
 }
 
 void

@@ -246,6 +246,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	{
 		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM, PG_UINT16_MAX);
 		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, PG_UINT32_MAX);
+		conn->no_problem_info = fl_mqtt_props_int(&connect->props, FL_MQTT_P_REQUEST_PROBLEM_INFO, 1) == 0;
 		conn->max_aliases = (uint16) Min(fl_mqtt_props_int(&connect->props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, 0),
 										 (uint32) fl_mqtt_max_topic_aliases);
 		announce(conn, &connack.props);

@@ -152,6 +152,34 @@ fl_mqtt_set_reference(FlMqttProps *props, uint8 reason)
 }
 
 void
+fl_mqtt_disconnect_with(FlMqttConn *conn, FlMqttReason reason, const char *why, const FlMqttUserProperty *users,
+						uint32 user_count)
+{
+	FlMqttReasonPacket disconnect;
+
+	if (conn->state != FL_MQTT_STATE_OPEN || conn->version != FL_MQTT_5_0)
+	{
+		fl_mqtt_disconnect(conn, reason, why);
+		return;
+	}
+	disconnect.reason = (uint8) reason;
+	fl_mqtt_props_init(&disconnect.props);
+	fl_mqtt_props_set_bytes(&disconnect.props, FL_MQTT_P_REASON_STRING, why, (uint32) strlen(why));
+	disconnect.props.users = users;
+	disconnect.props.user_count = user_count;
+	fl_mqtt_encode_disconnect(&conn->door->out, FL_MQTT_5_0, &disconnect);
+	/* MQTT-3.14.2-3, -4: what makes it too large is not sent. */
+	if (conn->door->out.failed || conn->door->out.len > conn->max_packet)
+	{
+		fl_buf_reset(&conn->door->out);
+		fl_mqtt_disconnect(conn, reason, why);
+		return;
+	}
+	send_scratch(conn);
+	fl_net_finish(&conn->net, why);
+}
+
+void
 fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 {
 	if (conn->state != FL_MQTT_STATE_OPEN)

@@ -246,28 +246,43 @@ write_with_alias(FlMqttConn *conn, FlMqttMessage *message)
 }
 
 /*
- * Writes one delivery; `again`: the identifier of one that is sent again, else 0.  What is larger than the client allows vanishes and
- * takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so does what
- * has expired.
+ * Writes one delivery; `again`: the identifier of one that is sent again, else 0;
+ * gap: how many before it were lost.  What is larger than the client allows
+ * vanishes and takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so
+ * does what has expired.  The gap is told by the next one then.
  */
 static void
-send_message(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count,
-			 uint16 again)
+send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 gap, uint16 again)
 {
 	FlMqttPublish *publish = &message->publish;
 	uint8 published_qos = publish->qos;
 	bool published_retain = publish->retain;
+	const FlMqttUserProperty *users = publish->props.users;
+	uint32 user_count = publish->props.user_count;
+	bool tells = how->position != FL_MQTT_POSITION_OFF && conn->version == FL_MQTT_5_0;
+	bool sent = false;
 
 	if (!set_expiry(message))
+	{
+		fl_mqtt_note_gap(conn, message->feed, gap);
 		return;
-	publish->qos = qos;
-	publish->retain = retain;
+	}
+	publish->qos = how->qos;
+	publish->retain = how->retain;
 	publish->packet_id = again;
 	publish->dup = again != 0;
-	publish->props.subscription_ids = ids;
-	publish->props.subscription_id_count = id_count;
-	if (!write_with_alias(conn, message))
+	publish->props.subscription_ids = how->ids;
+	publish->props.subscription_id_count = how->id_count;
+	if (tells)
+		fl_mqtt_tell_position(conn->door, message, (FlMqttPositionWish) how->position, gap);
+	sent = write_with_alias(conn, message);
+	if (tells)
+		fl_mqtt_untell_position(message, users, user_count);
+	if (!sent)
+	{
 		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
+		fl_mqtt_note_gap(conn, message->feed, gap);
+	}
 	else if (message->mount != NULL)
 	{
 		pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
@@ -310,7 +325,7 @@ grow_queue(FlMqttConn *conn)
 }
 
 static void
-enqueue(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
+enqueue(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 gap)
 {
 	FlMqttSubscriber *sub = conn->sub;
 	FlMqttQueued *place;
@@ -319,14 +334,16 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, uint8 qos, bool retain, const 
 		grow_queue(conn);
 	place = &sub->queue[(sub->queue_head + sub->queue_len) % sub->queue_cap];
 	place->message = message;
-	place->qos = qos;
-	place->retain = retain;
+	place->qos = how->qos;
+	place->retain = how->retain;
+	place->position = how->position;
+	place->gap = gap;
 	place->ids = NULL;
-	if (id_count > 0)
+	if (how->id_count > 0)
 	{
-		place->ids = MemoryContextAlloc(conn->door->context, offsetof(FlMqttIds, id) + sizeof(uint32) * id_count);
-		place->ids->count = id_count;
-		memcpy(place->ids->id, ids, sizeof(uint32) * id_count);
+		place->ids = MemoryContextAlloc(conn->door->context, offsetof(FlMqttIds, id) + sizeof(uint32) * how->id_count);
+		place->ids->count = how->id_count;
+		memcpy(place->ids->id, how->ids, sizeof(uint32) * how->id_count);
 	}
 	sub->queue_len++;
 	sub->queue_bytes += message->size;
@@ -362,8 +379,14 @@ fl_mqtt_drain_queue(FlMqttConn *conn)
 	{
 		FlMqttQueued item = dequeue(sub);
 
-		send_message(conn, item.message, item.qos, item.retain, item.ids ? item.ids->id : NULL,
-					 item.ids ? item.ids->count : 0, 0);
+		FlMqttHow how = {.qos = item.qos, .retain = item.retain, .position = item.position};
+
+		if (item.ids)
+		{
+			how.ids = item.ids->id;
+			how.id_count = item.ids->count;
+		}
+		send_message(conn, item.message, &how, item.gap, 0);
 		free_queued(conn->door, &item);
 		conn->stats_dirty = true;
 	}
@@ -400,6 +423,8 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 		pfree(sub->restored);
 	if (sub->exact)
 		pfree(sub->exact);
+	if (sub->gaps)
+		pfree(sub->gaps);
 	pfree(sub);
 	conn->sub = NULL;
 }
@@ -424,29 +449,56 @@ may_pend(FlMqttConn *conn, const FlMqttMessage *message)
 /* ---- one delivery ---- */
 
 /*
+ * At QoS 0 there is no room: what the log still has for one that reads by itself
+ * waits there; else it is lost, and whoever wants to hear of that does.
+ */
+static FlMqttDelivery
+drop_message(FlMqttConn *conn, const FlMqttMessage *message, const FlMqttHow *how)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	if (sub->lagging && message->feed >= 0)
+		return FL_MQTT_NO_ROOM;
+	sub->dropped++;
+	conn->stats_dirty = true;
+	FL_COUNT(FL_C_DROPPED_QOS0, 1);
+	if (how->position != FL_MQTT_POSITION_OFF)
+		fl_mqtt_note_gap(conn, message->feed, 1);
+	if (!how->end_on_drop)
+		return FL_MQTT_SENT;
+	/* It reads from here on by itself, that is, nothing more. */
+	sub->ending = true;
+	return FL_MQTT_NO_ROOM;
+}
+
+/* May a QoS 0 message leave, or pend?  In front of the log there is no need to let much pend. */
+static bool
+has_room_for_qos0(FlMqttConn *conn, const FlMqttMessage *message)
+{
+	if (conn->sub->lagging && message->feed >= 0)
+		return has_little_pending(conn);
+	return may_pend(conn, message);
+}
+
+/*
  * *message becomes the shared copy when it has to be kept, so that the next
  * connection shares it.
  */
 FlMqttDelivery
-fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain, const uint32 *ids, uint32 id_count)
+fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, const FlMqttHow *how)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
-	if (qos == 0)
+	if (how->qos == 0)
 	{
-		if (may_pend(conn, *message))
-			send_message(conn, *message, 0, retain, ids, id_count, 0);
-		else
-		{
-			sub->dropped++;
-			conn->stats_dirty = true;
-			FL_COUNT(FL_C_DROPPED_QOS0, 1);
-		}
+		if (!has_room_for_qos0(conn, *message))
+			return drop_message(conn, *message, how);
+		send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0);
 		return FL_MQTT_SENT;
 	}
 	if (sub->queue_len == 0 && window_is_open(conn))
 	{
-		send_message(conn, *message, qos, retain, ids, id_count, 0);
+		send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0);
 		return FL_MQTT_SENT;
 	}
 	if (is_short(conn->door) || !queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
@@ -455,7 +507,7 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retai
 		*message = fl_mqtt_message_share(conn->door, *message);
 	else
 		(*message)->refs++;
-	enqueue(conn, *message, qos, retain, ids, id_count);
+	enqueue(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0);
 	return FL_MQTT_QUEUED;
 }
 
@@ -468,10 +520,9 @@ fl_mqtt_window_is_open(FlMqttConn *conn)
 }
 
 void
-fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const uint32 *ids,
-					  uint32 id_count)
+fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const FlMqttHow *how)
 {
-	send_message(conn, message, sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2, false, ids, id_count, sent->id);
+	send_message(conn, message, how, 0, sent->id);
 }
 
 void

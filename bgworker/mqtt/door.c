@@ -86,6 +86,7 @@ create_door(int index)
 	fl_buf_init(&door->headers, alloc, MAX_HEADERS);
 	door->keys = MemoryContextAlloc(context, KEYS_ROOM);
 	door->users = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * FL_HEADERS_MAX_COUNT);
+	door->told = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * (FL_HEADERS_MAX_COUNT + FL_MQTT_TOLD));
 	door->trie = fl_trie_create(alloc);
 	fl_mqtt_conns_init(door);
 	fl_mqtt_sessions_init(door);
@@ -187,12 +188,14 @@ trim_scratch(FlBuf *buf)
 /*
  * An error came out of the turn: whose fault was it?  Only that one pays.
  * False when nobody's, so that an error of the door itself is not repeated for
- * ever.
+ * ever.  Where retention was quicker than a connection that reads the log by itself,
+ * it is nobody's fault: in the next turn it finds the new head.
  */
 static bool
-recover(FlMqttDoor *door)
+recover(FlMqttDoor *door, bool trimmed)
 {
-	FlMqttConn *conn = door->current ? door->current : door->current_lag;
+	bool again = trimmed && door->current == NULL && fl_mqtt_may_read_again(door);
+	FlMqttConn *conn = door->current ? door->current : again ? NULL : door->current_lag;
 	bool feed;
 
 	fl_mqtt_catchup_failed(door);
@@ -201,7 +204,7 @@ recover(FlMqttDoor *door)
 	door->record_event = NULL;
 	fl_buf_reset(&door->out);
 	fl_buf_reset(&door->headers);
-	feed = fl_mqtt_feed_failed(door);
+	feed = fl_mqtt_feed_failed(door) || again;
 	FL_COUNT(FL_C_ERRORS, 1);
 	if (conn != NULL && fl_net_is_open(&conn->net))
 	{
@@ -262,11 +265,13 @@ run_turn(FlMqttDoor *door)
 	}
 	PG_CATCH();
 	{
+		bool trimmed = geterrcode() == fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD);
+
 		HOLD_INTERRUPTS();
 		fl_mqtt_absorb_error(door);
 		/* Had we committed and not flushed yet, the flusher would not know of it. */
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
-		if (!recover(door))
+		if (!recover(door, trimmed))
 			failures++;
 		RESUME_INTERRUPTS();
 		if (failures > MAX_FAILURES)

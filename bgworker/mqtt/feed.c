@@ -296,12 +296,14 @@ on_found(void *item, void *arg)
 	FlMqttConn *conn = filter->conn;
 	FlMqttTarget *target;
 
-	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub->lagging || m->rec->ts < filter->since)
+	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub->lagging ||
+		fl_mqtt_begins_later(filter, m->door->current_feed, m->rec->ts, m->rec->log_offset))
 		return;
 	if (m->message == NULL)
 	{
 		m->message = &m->door->message;
-		fl_mqtt_record_message(m->door, m->rec, m->topic, m->mount, m->message);
+		fl_mqtt_record_message(m->door, m->rec, m->door->feeds[m->door->current_feed].shard, m->topic, m->mount,
+							   m->message);
 		m->message->feed = m->door->current_feed;
 		m->command = fl_topic_is_command((const char *) m->topic.data, m->topic.len);
 		m->shadow = fl_topic_is_shadow((const char *) m->topic.data, m->topic.len);
@@ -315,6 +317,8 @@ on_found(void *item, void *arg)
 	target = target_of(m->door, conn);
 	target->qos = Max(target->qos, filter->qos);
 	target->as_published = target->as_published || filter->as_published;
+	target->position = Max(target->position, filter->position);
+	target->end_on_drop = target->end_on_drop || filter->end_on_drop;
 	if (filter->id != 0)
 		add_id(m->door, target, filter->id);
 }
@@ -322,13 +326,15 @@ on_found(void *item, void *arg)
 static void
 deliver_to(FlMqttDoor *door, FlMqttTarget *target, FlMqttMessage **message, int feed, int64 log_offset)
 {
-	uint8 qos = Min(target->qos, (*message)->publish.qos);
-	bool retain = target->as_published && (*message)->publish.retain;
-	uint32 n = 0;
+	FlMqttHow how = {.qos = Min(target->qos, (*message)->publish.qos),
+					 .retain = target->as_published && (*message)->publish.retain,
+					 .position = target->position,
+					 .end_on_drop = target->end_on_drop,
+					 .ids = door->id_list};
 
 	for (uint32 i = target->first_id; i != 0; i = door->ids[i].next)
-		door->id_list[n++] = door->ids[i].id;
-	if (fl_mqtt_deliver(target->conn, message, qos, retain, door->id_list, n) == FL_MQTT_NO_ROOM)
+		door->id_list[how.id_count++] = door->ids[i].id;
+	if (fl_mqtt_deliver(target->conn, message, &how) == FL_MQTT_NO_ROOM)
 		fl_mqtt_start_lagging(target->conn, feed, log_offset);
 }
 
@@ -375,6 +381,7 @@ run_feed(FlMqttDoor *door, int number)
 	int64 head;
 	int64 tail;
 	int budget = FL_MQTT_FEED_RECORDS;
+	uint64 lost;
 	bool end = false;
 
 	if (!fl_mqtt_feed_bounds(feed, &head, &tail) || feed->pos.offset >= tail)
@@ -384,8 +391,10 @@ run_feed(FlMqttDoor *door, int number)
 		ereport(LOG,
 				(errmsg("fleetlog: the live feed of stream %u, shard %d lost " INT64_FORMAT " records to retention",
 						feed->stream, feed->shard, head - feed->pos.offset)));
+		lost = (uint64) (head - feed->pos.offset);
 		memset(&feed->pos, 0, sizeof(feed->pos));
 		feed->pos.offset = head;
+		fl_mqtt_feed_lost(door, number, lost);
 	}
 	door->current_feed = number;
 	fl_mqtt_begin_transaction(door);

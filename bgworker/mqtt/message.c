@@ -139,7 +139,7 @@ take_reserved(FlMqttMessage *message, const RecordHeader *h)
 
 /* *message borrows from rec and from the door's scratch. */
 void
-fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, const FlMount *mount,
+fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, FlMqttBytes topic, const FlMount *mount,
 					   FlMqttMessage *message)
 {
 	FlMqttProps *props = &message->publish.props;
@@ -149,7 +149,11 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes top
 
 	memset(message, 0, offsetof(FlMqttMessage, publish));
 	message->mount = fl_mount_stat(mount);
+	message->ts = rec->ts;
 	message->log_offset = rec->log_offset;
+	message->stream = mount->stream;
+	message->shard = shard;
+	message->epoch = rec->leader_epoch;
 	message->feed = -1;
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;

@@ -16,6 +16,8 @@
  *	deliver.c		messages out: queue, packet identifiers, sizes
  *	feed.c			the log up to the durable tail, matched once
  *	catchup.c		connections that read the log at their own pace
+ *	history.c		subscriptions that begin in the past
+ *	position.c		positions and losses told to subscribers
  *	share.c			shared subscriptions
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
@@ -34,6 +36,7 @@
 #include "fleetlog/auth.h"
 #include "fleetlog/catalog.h"
 #include "fleetlog/headers.h"
+#include "fleetlog/history.h"
 #include "fleetlog/ingest.h"
 #include "fleetlog/log.h"
 #include "fleetlog/mount_stat.h"
@@ -59,6 +62,8 @@
 #define FL_MQTT_STATS_MS         1000 /* counters into the registry */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
+#define FL_MQTT_CATCHUP_BYTES    (1024 * 1024) /* of stored batches, likewise */
+#define FL_MQTT_CATCHUP_US       3000 /* after which a turn reads no further for them */
 #define FL_MQTT_CATCHUP_QUEUE    64   /* messages a lagging connection keeps at hand */
 #define FL_MQTT_EVICTIONS        64   /* per call of the registry */
 #define FL_MQTT_RETAINED_ROWS    512  /* rows of state tables looked at in a turn */
@@ -150,14 +155,19 @@ typedef struct FlMqttFilter
 	dlist_node node; /* in its subscriber's list */
 	FlMqttConn *conn;
 	TimestampTz since; /* records appended before it are not for it */
-	uint32 id;         /* subscription identifier, 0 = none */
+	int64 *starts;     /* by feed: nor are those below; NULL: none are */
+	int start_count;
+	uint32 id; /* subscription identifier, 0 = none */
 	uint8 qos;
+	uint8 position; /* FlMqttPositionWish */
+	bool end_on_drop;
+	bool sought; /* it began in the past: what an earlier connection was sent is for it again */
 	bool no_local;
 	bool as_published;
 	bool wildcard;
 	FlMqttShare *share; /* NULL: not a shared subscription */
 	dlist_node share_node;
-	uint16 skip; /* of text: what stands before the topic filter, `$share/group/` */
+	uint16 skip; /* of text: what stands before the topic filter, `$share/group/` or `$s/from/` */
 	uint16 len;
 	uint8 text[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttFilter;
@@ -186,13 +196,34 @@ typedef struct FlMqttSent
 	uint64 generation;   /* of place */
 } FlMqttSent;
 
+/* Does a delivery tell its position (position.c)? */
+typedef enum FlMqttPositionWish
+{
+	FL_MQTT_POSITION_OFF,
+	FL_MQTT_POSITION_ON,
+	FL_MQTT_POSITION_WITH_STREAM /* its subscription reaches several */
+} FlMqttPositionWish;
+
+/* How a message is to be delivered to one subscriber. */
+typedef struct FlMqttHow
+{
+	uint8 qos;
+	bool retain;
+	uint8 position; /* FlMqttPositionWish */
+	bool end_on_drop;
+	const uint32 *ids;
+	uint32 id_count;
+} FlMqttHow;
+
 /* A delivery that waits for a packet identifier. */
 typedef struct FlMqttQueued
 {
 	FlMqttMessage *message; /* counted reference */
 	FlMqttIds *ids;         /* NULL = none */
+	uint32 gap;             /* records that were lost before it */
 	uint8 qos;              /* 1 or 2 */
 	bool retain;
+	uint8 position; /* FlMqttPositionWish */
 } FlMqttQueued;
 
 typedef struct FlMqttAliases
@@ -229,7 +260,15 @@ typedef struct FlMqttSubscriber
 	dlist_node lag_node;
 	FlMqttConn *conn;
 	int cursor_count;
-	FlLogPosition *cursors; /* by feed number */
+	int next_feed; /* which is read first the next time */
+	FlLogPosition *cursors; /* by feed number; offset -1: from the time `oldest` on */
+	bool rewound;           /* a subscription began in the past since it began to read alone */
+
+	/* what it has lost and is to be told (position.c) */
+	uint32 *gaps; /* by feed; NULL: nothing */
+	int gap_count;
+	bool ending; /* something was dropped, and it does not want to go on */
+	uint8 trimmed; /* reads in a row that came too late */
 
 	FlMqttAliases *aliases; /* of topics that were sent with one; NULL = none */
 	/* of an earlier connection of the session (resume.c) */
@@ -306,6 +345,7 @@ struct FlMqttConn
 	bool stats_dirty;
 	bool out_paused;  /* reading paused because the client reads no answers */
 	bool acks_paused; /* reading paused because too much is unacknowledged */
+	bool no_problem_info; /* nothing but CONNACK and DISCONNECT may tell it more than a reason code */
 	bool session_ending;
 	bool by_scram; /* it logged in by AUTH, and may do so again */
 	bool session_writing; /* subscriptions are on their way to the journal */
@@ -324,7 +364,11 @@ struct FlMqttMessage
 	Size size;             /* memory of a shared one */
 	TimestampTz expires;   /* 0 = never */
 	FlMountStat *mount;    /* counters of its mount; NULL: none */
+	TimestampTz ts;        /* when it was appended */
 	int64 log_offset;
+	Oid stream;
+	int32 shard;
+	int32 epoch; /* -1: not known */
 	int feed; /* whose record it is; -1: a retained value */
 	FlMqttPublish publish; /* qos is that of the publisher */
 	FlMqttBytes client_id; /* of the publisher, for No Local */
@@ -351,6 +395,8 @@ typedef struct FlMqttTarget
 	FlMqttConn *conn;
 	uint8 qos; /* highest of its matching filters */
 	bool as_published;
+	bool end_on_drop;
+	uint8 position;
 	uint32 first_id; /* in door->ids, 0 = none */
 	uint32 last_id;
 	uint32 id_count;
@@ -440,6 +486,7 @@ struct FlMqttDoor
 	FlMqttPacket packet;
 	FlMqttMessage message;
 	FlMqttUserProperty *users; /* of message */
+	FlMqttUserProperty *told;  /* of one delivery: positions, then those of message (position.c) */
 	FlMqttTarget *targets;
 	uint32 target_count;
 	uint32 target_cap;
@@ -470,6 +517,9 @@ extern FlMqttReason fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason
 extern void fl_mqtt_set_reference(FlMqttProps *props, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */
 extern void fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why);
+/* The same with words and user properties, which are left out where the client allows no such packet. */
+extern void fl_mqtt_disconnect_with(FlMqttConn *conn, FlMqttReason reason, const char *why,
+									const FlMqttUserProperty *users, uint32 user_count);
 /* The client broke the protocol: logged, DISCONNECT 0x82. */
 extern void fl_mqtt_out_of_order(FlMqttConn *conn, const char *what);
 extern void fl_mqtt_resume(FlMqttConn *conn);
@@ -574,8 +624,11 @@ extern bool fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at);
 extern void fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe);
 extern void fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe);
 extern void fl_mqtt_drop_filters(FlMqttConn *conn);
-/* The events of what such a packet will do.  False: a session cannot have it. */
-extern bool fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out);
+/*
+ * The events of what such a packet will do, and a checkpoint before them.  False: a
+ * session cannot have it.  *nothing: it does nothing.
+ */
+extern bool fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
 extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
 /* A filter of an earlier connection; false: it has no right to it any more. */
 extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event);
@@ -586,8 +639,8 @@ extern void fl_mqtt_check_rights(FlMqttDoor *door);
 /* The topic of a record; false where it has none that MQTT can name. */
 extern bool fl_mqtt_record_topic(const FlLogRecord *rec, FlMqttBytes *topic);
 /* mount: that of the topic, for its counters. */
-extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, FlMqttBytes topic, const FlMount *mount,
-								   FlMqttMessage *message);
+extern void fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, FlMqttBytes topic,
+								   const FlMount *mount, FlMqttMessage *message);
 extern FlMqttMessage *fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message);
 extern void fl_mqtt_message_release(FlMqttDoor *door, FlMqttMessage *message);
 
@@ -596,11 +649,10 @@ typedef enum FlMqttDelivery
 {
 	FL_MQTT_SENT, /* or dropped for good, and counted */
 	FL_MQTT_QUEUED,
-	FL_MQTT_NO_ROOM /* not at QoS 0 */
+	FL_MQTT_NO_ROOM /* at QoS 0 only of who reads alone, or is ending */
 } FlMqttDelivery;
 
-extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, uint8 qos, bool retain,
-									  const uint32 *ids, uint32 id_count);
+extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, const FlMqttHow *how);
 /* PUBACK, PUBREC and PUBCOMP. */
 extern void fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
@@ -609,8 +661,8 @@ extern bool fl_mqtt_has_room(FlMqttConn *conn, uint8 qos);
 /* May another delivery be sent now? */
 extern bool fl_mqtt_window_is_open(FlMqttConn *conn);
 /* One of an earlier connection again, under its identifier. */
-extern void fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const uint32 *ids,
-								  uint32 id_count);
+extern void fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent,
+								  const FlMqttHow *how);
 /* Its PUBREC came before: PUBREL again. */
 extern void fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent);
 extern void fl_mqtt_free_subscriber(FlMqttConn *conn);
@@ -642,10 +694,112 @@ extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
 /* An error came: the connection that was being served has not been given the rest of its batch. */
 extern void fl_mqtt_catchup_failed(FlMqttDoor *door);
+/* ... and it was that retention was quicker: it may try again. */
+extern bool fl_mqtt_may_read_again(FlMqttDoor *door);
+
+/* in history.c */
+#define FL_MQTT_MAX_SOUGHT 64 /* filters of one SUBSCRIBE that ask for history */
+#define FL_MQTT_FROM_TIME INT64CONST(-1) /* in a plan: from the record of its time on */
+
+/* Where a subscription begins. */
+typedef struct FlMqttStart
+{
+	TimestampTz since; /* records appended before it are not for it */
+	int64 *from;       /* by feed of its topics, PG_INT64_MAX for all others */
+	int count;
+	uint64 *gone; /* by feed: how many that were asked for are gone; NULL: none */
+	uint64 lost;  /* of all feeds */
+	int64 ahead;  /* records that are asked for and are not there yet */
+} FlMqttStart;
+
+/* What a SUBSCRIBE that is being written to the session's journal will set back. */
+typedef struct FlMqttSeek
+{
+	int64 *from; /* by feed, the least of all; PG_INT64_MAX: nothing */
+	int count;
+	int filter_count;
+	struct
+	{
+		FlMqttBytes text;
+		FlMqttStart start;
+	} *filters;
+} FlMqttSeek;
+
+/* What the user properties of a SUBSCRIBE ask for. */
+typedef struct FlMqttWishes
+{
+	const FlHistoryFrom *from; /* NULL: what is new */
+	FlHistoryFrom room;
+	bool position;
+	bool end_on_drop;
+	const char *bad; /* NULL, or what is wrong with them */
+	uint32 sought;   /* filters of the packet that ask for history so far, */
+	uint32 places;   /* and the positions that they name */
+} FlMqttWishes;
+
+extern void fl_mqtt_read_wishes(const FlMqttProps *props, FlMqttWishes *wishes);
+/* May one more filter ask for history?  Each costs the door a look at every shard, and at every position. */
+extern bool fl_mqtt_may_seek(FlMqttWishes *wishes, const FlHistoryFrom *from);
+/* Does a topic filter select topics of several streams? */
+extern bool fl_mqtt_reaches_several(FlMqttBytes topic_filter);
+/* Where the text is, in the memory of the turn; false: *why, and *resume where to begin instead or NULL. */
+extern bool fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, const FlHistoryFrom *from,
+								 FlMqttStart *start, const char **why, const char **resume);
+/* The filter, which is registered, begins there. */
+extern void fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start);
+/* A filter has gone: what only it wanted is not read. */
+extern void fl_mqtt_skip_history(FlMqttConn *conn);
+/* The connection is with its feeds again. */
+extern void fl_mqtt_forget_starts(FlMqttConn *conn);
+/* Room for so many filters, in the memory of the turn; then one after the other. */
+extern void fl_mqtt_seek_init(FlMqttDoor *door, FlMqttSeek *seek, int filters);
+extern void fl_mqtt_seek_add(FlMqttSeek *seek, FlMqttBytes text, const FlMqttStart *start);
+/* Where its filters begin that is ahead of the bookmarks (-1: none), as events. */
+extern void fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
+								  const int64 *bookmarks);
+extern void fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event);
+/* Where a cursor of -1 stands. */
+extern int64 fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail);
+
+static inline FlMqttBytes
+fl_mqtt_topic_filter(const FlMqttFilter *filter)
+{
+	FlMqttBytes text = {filter->text + filter->skip, (uint32) (filter->len - filter->skip)};
+
+	return text;
+}
+
+static inline bool
+fl_mqtt_begins_later(const FlMqttFilter *filter, int feed, TimestampTz ts, int64 log_offset)
+{
+	return ts < filter->since ||
+		   (filter->starts != NULL && feed < filter->start_count && log_offset < filter->starts[feed]);
+}
+
+/* in position.c */
+#define FL_MQTT_TOLD 6 /* properties that a delivery may have of ours */
+/* So many records of a feed, or more than can be said, were not sent to who wants to know. */
+extern void fl_mqtt_note_gap(FlMqttConn *conn, int feed, uint64 lost);
+extern uint32 fl_mqtt_take_gap(FlMqttConn *conn, const FlMqttMessage *message);
+/* For the time of one delivery the message tells where it stands. */
+extern void fl_mqtt_tell_position(FlMqttDoor *door, FlMqttMessage *message, FlMqttPositionWish wish, uint32 gap);
+extern void fl_mqtt_untell_position(FlMqttMessage *message, const FlMqttUserProperty *users, uint32 user_count);
+/* Retention was quicker than this connection. */
+extern void fl_mqtt_lost_records(FlMqttConn *conn, int feed, uint64 lost);
+/* ... and than the live feed. */
+extern void fl_mqtt_feed_lost(FlMqttDoor *door, int feed, uint64 lost);
+/* It wanted to end at the first drop: DISCONNECT, with where to resume. */
+extern void fl_mqtt_end_at_drop(FlMqttConn *conn);
+/* Where something begins, in the form of fl-from; memory of the turn, NULL: nothing to say. */
+extern char *fl_mqtt_format_places(FlMqttDoor *door, const int64 *from, int count);
 
 /* in resume.c */
+/* From here on this connection has not been given the feed's records. */
+extern int64 fl_mqtt_read_to(FlMqttConn *conn, int feed);
+/* By feed: the same, but not beyond what still waits in its queue; memory of the turn. */
+extern int64 *fl_mqtt_unsent_from(FlMqttConn *conn);
 /* Where the session stands, as events; last: it is sent nothing more. */
-extern void fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last);
+extern void fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek);
 /* Has a record that is read again been dealt with at this QoS? */
 extern bool fl_mqtt_is_below_mark(const FlMqttConn *conn, int feed, int64 log_offset, uint8 qos);
 /* The connection ends, and its session does not. */
@@ -670,7 +824,7 @@ extern void fl_mqtt_share_return(FlMqttConn *conn);
 extern bool fl_mqtt_retain_available(void);
 extern bool fl_mqtt_can_retain(const char *topic, Size len);
 /* The filter, which is registered, is to be sent the values in force. */
-extern void fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since);
+extern void fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since, const FlMqttStart *history);
 extern void fl_mqtt_retained_run(FlMqttDoor *door);
 
 /* in registry.c */

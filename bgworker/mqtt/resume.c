@@ -27,9 +27,8 @@
 
 /* ---- where it stands ---- */
 
-/* From here on this connection has not been given the feed's records. */
-static int64
-read_to(FlMqttConn *conn, int number)
+int64
+fl_mqtt_read_to(FlMqttConn *conn, int number)
 {
 	FlMqttDoor *door = conn->door;
 	FlMqttFeed *feed = &door->feeds[number];
@@ -77,21 +76,24 @@ may_be_sent_to(FlMqttConn *conn, int number)
 	FlMqttSubscriber *sub = conn->sub;
 	FlMqttDoor *door = conn->door;
 	bool in_hand = sub->lagging ? door->current_lag == conn && door->lag_feed == number : door->feeds[number].at >= 0;
-	int64 upto = read_to(conn, number) + (in_hand ? 1 : 0);
+	int64 upto = fl_mqtt_read_to(conn, number) + (in_hand ? 1 : 0);
 
+	/* What was sent beyond belongs to subscriptions that note it. */
+	if (sub->rewound)
+		return upto;
 	/* It may not even have come to where the last connection was. */
 	return number * 2 < sub->exact_count ? Max(upto, sub->exact[number * 2]) : upto;
 }
 
-static void
-encode_bookmarks(FlMqttConn *conn, FlBuf *out, bool last)
+int64 *
+fl_mqtt_unsent_from(FlMqttConn *conn)
 {
 	FlMqttDoor *door = conn->door;
 	FlMqttSubscriber *sub = conn->sub;
 	int64 *upto = MemoryContextAlloc(door->turn, sizeof(int64) * (Size) Max(door->feed_count, 1));
 
 	for (int i = 0; i < door->feed_count; i++)
-		upto[i] = read_to(conn, i);
+		upto[i] = fl_mqtt_read_to(conn, i);
 	for (uint32 i = 0; i < sub->queue_len; i++)
 	{
 		const FlMqttMessage *message = sub->queue[(sub->queue_head + i) % sub->queue_cap].message;
@@ -99,14 +101,36 @@ encode_bookmarks(FlMqttConn *conn, FlBuf *out, bool last)
 		if (message->feed >= 0)
 			upto[message->feed] = Min(upto[message->feed], message->log_offset);
 	}
+	return upto;
+}
+
+/* Where the session goes on, when it looks back as it is about to; -1: at the time of its oldest filter. */
+static int64
+bookmark_for(const FlMqttSeek *seek, int feed, int64 upto)
+{
+	if (seek == NULL || feed >= seek->count || upto <= 0)
+		return upto;
+	return Min(upto, seek->from[feed]);
+}
+
+static void
+encode_bookmarks(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek)
+{
+	FlMqttDoor *door = conn->door;
+	int64 *upto = fl_mqtt_unsent_from(conn);
+	int64 *bookmarks = MemoryContextAlloc(door->turn, sizeof(int64) * (Size) Max(door->feed_count, 1));
+
 	for (int i = 0; i < door->feed_count; i++)
 	{
+		bookmarks[i] = bookmark_for(seek, i, upto[i]);
 		/* One that has no position yet is given one when it is read. */
-		if (door->feeds[i].gone || upto[i] < 0)
+		if (door->feeds[i].gone || bookmarks[i] < 0)
 			continue;
-		encode_position(conn, out, i, upto[i], last ? may_be_sent_to(conn, i) : PG_INT64_MAX);
+		encode_position(conn, out, i, bookmarks[i], last ? may_be_sent_to(conn, i) : PG_INT64_MAX);
 	}
+	fl_mqtt_encode_starts(conn, out, seek, upto, bookmarks);
 	pfree(upto);
+	pfree(bookmarks);
 }
 
 static void
@@ -144,7 +168,7 @@ by_position(const void *x, const void *y)
 }
 
 void
-fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last)
+fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek)
 {
 	FlMqttSubscriber *sub = conn->sub;
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_CHECKPOINT);
@@ -152,7 +176,7 @@ fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last)
 	FlMqttSent *sent = MemoryContextAlloc(conn->door->turn, sizeof(FlMqttSent) * (Size) Max(n, 1));
 
 	fl_session_encode_event(out, &event);
-	encode_bookmarks(conn, out, last);
+	encode_bookmarks(conn, out, last, seek);
 	if (n > 0)
 		memcpy(sent, sub->inflight, sizeof(FlMqttSent) * (Size) n);
 	qsort(sent, (size_t) n, sizeof(FlMqttSent), by_position);
@@ -173,7 +197,7 @@ fl_mqtt_leave_bookmarks(FlMqttConn *conn)
 	if (conn->session.number == 0 || conn->session_ending || conn->sub == NULL || conn->sub->resuming)
 		return;
 	fl_buf_reset(&conn->door->out);
-	fl_mqtt_encode_checkpoint(conn, &conn->door->out, true);
+	fl_mqtt_encode_checkpoint(conn, &conn->door->out, true, NULL);
 	(void) fl_mqtt_write_events(conn, FL_MQTT_COOKIE_CHECKPOINT, true);
 }
 
@@ -187,7 +211,9 @@ fl_mqtt_save_bookmarks(FlMqttConn *conn)
 	FlMqttSubscriber *sub = conn->sub;
 	int64 now = fl_net_now(conn->door->net);
 
-	if (sub == NULL || conn->session.number == 0 || conn->session_ending || sub->resuming)
+	/* Nor while it is about to look back, which the last one says already. */
+	if (sub == NULL || conn->session.number == 0 || conn->session_ending || sub->resuming || conn->session_writing ||
+		conn->session_written)
 		return;
 	if (sub->saved_ms == 0)
 		sub->saved_ms = now;
@@ -196,7 +222,7 @@ fl_mqtt_save_bookmarks(FlMqttConn *conn)
 	sub->saved_ms = now;
 	sub->saved_delivered = sub->delivered;
 	fl_buf_reset(&conn->door->out);
-	fl_mqtt_encode_checkpoint(conn, &conn->door->out, false);
+	fl_mqtt_encode_checkpoint(conn, &conn->door->out, false, NULL);
 	(void) fl_mqtt_write_events(conn, 0, false);
 }
 
@@ -268,6 +294,10 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 		case FL_SESSION_EXACT:
 			if (feed >= 0)
 				set_exact(conn, feed, e);
+			break;
+		case FL_SESSION_START:
+			if (feed >= 0)
+				fl_mqtt_restore_start(conn, feed, e);
 			break;
 		case FL_SESSION_SENT:
 			/* A release is wanted for what has been taken, wherever it came from. */
@@ -387,23 +417,26 @@ fl_mqtt_is_below_mark(const FlMqttConn *conn, int feed, int64 log_offset, uint8 
 
 /* ---- what was under way ---- */
 
-/* Which of its filters select the topic, whenever they were made. */
-static uint32
-ids_for(FlMqttConn *conn, FlMqttBytes topic)
+/* As its filters that select the topic want it, whenever they were made. */
+static FlMqttHow
+how_again(FlMqttConn *conn, FlMqttBytes topic, const FlMqttSent *sent)
 {
 	FlMqttDoor *door = conn->door;
-	uint32 n = 0;
+	FlMqttHow how = {.qos = sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2, .ids = door->id_list};
 	dlist_iter iter;
 
 	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		FlMqttBytes text = fl_mqtt_topic_filter(filter);
 
-		if (filter->share == NULL && filter->id != 0 && n < door->id_cap &&
-			fl_topic_matches(topic.data, topic.len, filter->text, filter->len))
-			door->id_list[n++] = filter->id;
+		if (filter->share != NULL || !fl_topic_matches(topic.data, topic.len, text.data, text.len))
+			continue;
+		how.position = Max(how.position, filter->position);
+		if (filter->id != 0 && how.id_count < door->id_cap)
+			door->id_list[how.id_count++] = filter->id;
 	}
-	return n;
+	return how;
 }
 
 /* False: the record is not there any more, or not for it. */
@@ -414,15 +447,17 @@ send_record(FlMqttConn *conn, const FlMqttSent *sent, const FlLogRecord *rec)
 	FlMqttMessage *message = &door->message;
 	FlMqttBytes topic;
 	const FlMount *mount;
+	FlMqttHow how;
 
 	if (!fl_mqtt_record_topic(rec, &topic) || (mount = fl_mqtt_mount_of(&door->feeds[sent->feed], topic)) == NULL)
 		return false;
-	fl_mqtt_record_message(door, rec, topic, mount, message);
+	fl_mqtt_record_message(door, rec, door->feeds[sent->feed].shard, topic, mount, message);
 	message->feed = sent->feed;
 	if (fl_topic_is_command((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
 		return false;
-	fl_mqtt_deliver_again(conn, message, sent, door->id_list, ids_for(conn, topic));
+	how = how_again(conn, topic, sent);
+	fl_mqtt_deliver_again(conn, message, sent, &how);
 	return true;
 }
 
@@ -468,7 +503,11 @@ fl_mqtt_send_restored(FlMqttConn *conn)
 		if (sent.state == FL_MQTT_SENT_RELEASED)
 			fl_mqtt_release_again(conn, &sent);
 		else if (sent.feed < 0 || !send_again(conn, &sent))
+		{
 			sub->dropped++;
+			if (sent.feed >= 0)
+				fl_mqtt_lost_records(conn, sent.feed, 1);
+		}
 		/* Only now: after an error in reading it is still to be sent. */
 		sub->restored_next++;
 		conn->stats_dirty = true;

@@ -33,13 +33,17 @@ typedef struct RetainedScan
 	int feed_count;
 	int64 *durable;   /* by feed: the durable tail when the subscription was made */
 	int64 *positions; /* by feed: where it was when the read began */
+	bool history;     /* the subscription begins in the past: */
+	TimestampTz from_ts; /* what was appended then or later, */
+	int64 *from;         /* and by feed what lies there or beyond, comes from the log */
 	Oid state;        /* table and stream being read, or read last */
 	Oid stream;
 	uint8 *after; /* the last key of that; NULL: from the beginning */
 	uint32 after_len;
-	uint32 prefix_len; /* of the filter: what all topics begin with */
+	uint32 prefix_len; /* of the topic filter: what all topics begin with */
+	uint16 skip;       /* of text: what stands before the topic filter */
 	uint16 len;
-	uint8 filter[FLEXIBLE_ARRAY_MEMBER];
+	uint8 text[FLEXIBLE_ARRAY_MEMBER];
 } RetainedScan;
 
 /* ---- what is offered ---- */
@@ -100,6 +104,8 @@ free_scan(RetainedScan *scan)
 	if (scan->after != NULL)
 		pfree(scan->after);
 	pfree(scan->durable);
+	if (scan->from != NULL)
+		pfree(scan->from);
 	if (scan->positions != NULL)
 		pfree(scan->positions);
 	pfree(scan);
@@ -109,11 +115,30 @@ static bool
 is_same(const RetainedScan *scan, const FlMqttFilter *filter)
 {
 	return scan->conn_id == filter->conn->id && scan->len == filter->len &&
-		   memcmp(scan->filter, filter->text, filter->len) == 0;
+		   memcmp(scan->text, filter->text, filter->len) == 0;
 }
 
+static const uint8 *
+topic_filter(const RetainedScan *scan)
+{
+	return scan->text + scan->skip;
+}
+
+static void
+note_history(RetainedScan *scan, FlMqttDoor *door, const FlMqttStart *history)
+{
+	scan->history = true;
+	scan->from_ts = history->since;
+	scan->from = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(scan->feed_count, 1));
+	memcpy(scan->from, history->from, sizeof(int64) * (Size) Min(history->count, scan->feed_count));
+}
+
+/*
+ * Where history is asked for, it brings what it begins with and all behind; only
+ * values that are older come from the table.
+ */
 void
-fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since)
+fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since, const FlMqttStart *history)
 {
 	FlMqttDoor *door = filter->conn->door;
 	RetainedScan *scan;
@@ -128,16 +153,19 @@ fl_mqtt_want_retained(FlMqttFilter *filter, TimestampTz since)
 		if (is_same(scan, filter))
 			free_scan(scan);
 	}
-	scan = MemoryContextAllocZero(door->context, offsetof(RetainedScan, filter) + filter->len);
+	scan = MemoryContextAllocZero(door->context, offsetof(RetainedScan, text) + filter->len);
 	scan->conn_id = filter->conn->id;
 	scan->since = since;
 	scan->feed_count = door->feed_count;
 	scan->durable = MemoryContextAlloc(door->context, sizeof(int64) * (Size) Max(door->feed_count, 1));
 	for (int i = 0; i < door->feed_count; i++)
 		scan->durable[i] = durable_tail(&door->feeds[i]);
+	if (history != NULL)
+		note_history(scan, door, history);
+	scan->skip = filter->skip;
 	scan->len = filter->len;
-	memcpy(scan->filter, filter->text, filter->len);
-	scan->prefix_len = literal_prefix(scan->filter, scan->len);
+	memcpy(scan->text, filter->text, filter->len);
+	scan->prefix_len = literal_prefix(topic_filter(scan), scan->len - scan->skip);
 	dlist_push_tail(&door->retained, &scan->node);
 }
 
@@ -171,7 +199,8 @@ start_scan(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedSca
 	for (int i = 0; i < scan->feed_count; i++)
 		scan->positions[i] = position_of(door, conn, i);
 	/* From here on what the feed brings is for this filter, however old it is. */
-	filter->since = 0;
+	if (!scan->history)
+		filter->since = 0;
 	scan->started = true;
 	return true;
 }
@@ -184,6 +213,9 @@ comes_live(FlMqttDoor *door, const RetainedScan *scan, const FlStateRow *row)
 	{
 		if (door->feeds[i].stream != scan->stream || door->feeds[i].shard != row->shard)
 			continue;
+		if (scan->history)
+			return scan->from[i] == FL_MQTT_FROM_TIME ? row->rec.ts >= scan->from_ts
+													  : row->rec.log_offset >= scan->from[i];
 		if (row->rec.log_offset >= scan->positions[i])
 			return true;
 		/* Between subscription and read the feed brought what was appended after the subscription. */
@@ -197,7 +229,7 @@ comes_live(FlMqttDoor *door, const RetainedScan *scan, const FlStateRow *row)
 static bool
 may_share_topics(const FlMount *mount, const RetainedScan *scan)
 {
-	return memcmp(mount->prefix, scan->filter, Min(mount->prefix_len, scan->prefix_len)) == 0;
+	return memcmp(mount->prefix, topic_filter(scan), Min(mount->prefix_len, scan->prefix_len)) == 0;
 }
 
 static int
@@ -262,18 +294,21 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 	FlMqttMessage *message = &door->message;
 	FlMqttBytes topic = {(const uint8 *) row->key, (uint32) row->key_len};
 	const FlMount *mount = mount_of(scan, row);
-	uint8 qos;
+	FlMqttHow how = {
+		.retain = true, .position = filter->position, .ids = &filter->id, .id_count = filter->id != 0 ? 1 : 0};
 
-	if (mount == NULL || !fl_topic_matches(topic.data, topic.len, filter->text, filter->len) ||
+	if (mount == NULL || !fl_topic_matches(topic.data, topic.len, topic_filter(scan), scan->len - scan->skip) ||
 		comes_live(door, scan, row) || row->rec.payload_len < 0 || !is_topic(door, topic))
 		return true;
-	fl_mqtt_record_message(door, &row->rec, topic, mount, message);
+	fl_mqtt_record_message(door, &row->rec, row->shard, topic, mount, message);
+	/* A table does not say in which epoch its rows were written. */
+	message->epoch = -1;
 	if (filter->no_local && fl_mqtt_is_own(conn, message))
 		return true;
 	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)
 		return false;
-	qos = Min(filter->qos, message->publish.qos);
-	return fl_mqtt_deliver(conn, &message, qos, true, &filter->id, filter->id != 0 ? 1 : 0) != FL_MQTT_NO_ROOM;
+	how.qos = Min(filter->qos, message->publish.qos);
+	return fl_mqtt_deliver(conn, &message, &how) != FL_MQTT_NO_ROOM;
 }
 
 static void
@@ -332,7 +367,7 @@ offer_last(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedSca
 	FlStateRow row;
 	bool cleared;
 
-	if (!fl_state_last(scan->state, scan->stream, scan->filter, scan->len, &row, &cleared))
+	if (!fl_state_last(scan->state, scan->stream, topic_filter(scan), scan->len - scan->skip, &row, &cleared))
 		return false;
 	*end = cleared || offer_row(door, conn, filter, scan, &row);
 	return true;
@@ -349,8 +384,8 @@ read_place(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedSca
 
 	if (is_folded(scan) && (!has_folded(door, scan, exact) || (exact && offer_last(door, conn, filter, scan, &end))))
 		return end;
-	rows = fl_state_scan_begin(scan->state, scan->stream, scan->filter, (int32) scan->prefix_len, exact, scan->after,
-							   (int32) scan->after_len);
+	rows = fl_state_scan_begin(scan->state, scan->stream, topic_filter(scan), (int32) scan->prefix_len, exact,
+							   scan->after, (int32) scan->after_len);
 	/* Somebody alters the table: later.  If it is dropped, its mount will be gone. */
 	if (rows == NULL)
 		return false;
@@ -371,7 +406,7 @@ filter_of(FlMqttConn *conn, const RetainedScan *scan)
 {
 	dlist_iter iter;
 
-	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub == NULL)
+	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub == NULL || conn->sub->ending)
 		return NULL;
 	dlist_foreach (iter, &conn->sub->filters)
 	{

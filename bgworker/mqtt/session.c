@@ -447,13 +447,16 @@ write_subscriptions(FlMqttConn *conn, const FlMqttPacket *packet, bool *nothing)
 
 	fl_buf_reset(out);
 	fl_mqtt_get_subscriber(conn);
-	fl_mqtt_encode_checkpoint(conn, out, false);
-	before = out->len;
 	if (packet->type == FL_MQTT_SUBSCRIBE)
-		fits = fl_mqtt_note_subscribe(conn, &packet->u.subscribe, out);
+		fits = fl_mqtt_note_subscribe(conn, &packet->u.subscribe, out, nothing);
 	else
+	{
+		fl_mqtt_encode_checkpoint(conn, out, false, NULL);
+		before = out->len;
 		fl_mqtt_note_unsubscribe(conn, &packet->u.unsubscribe, out);
-	*nothing = fits && out->len == before && !out->failed;
+		*nothing = out->len == before;
+	}
+	*nothing = *nothing && fits && !out->failed;
 	if (*nothing || !fits)
 	{
 		fl_buf_reset(out);

@@ -286,7 +286,8 @@ choose_member(FlMqttShare *share)
 		FlMqttFilter *member = dlist_container(FlMqttFilter, share_node, iter.cur);
 		FlMqttConn *conn = member->conn;
 
-		if (conn->state == FL_MQTT_STATE_OPEN && fl_net_is_open(&conn->net) && fl_mqtt_has_room(conn, member->qos))
+		if (conn->state == FL_MQTT_STATE_OPEN && fl_net_is_open(&conn->net) && !conn->sub->ending &&
+			fl_mqtt_has_room(conn, member->qos))
 			return member;
 	}
 	return NULL;
@@ -307,7 +308,7 @@ select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecor
 		fl_topic_is_shadow((const char *) topic.data, topic.len) ||
 		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL)
 		return false;
-	fl_mqtt_record_message(door, rec, topic, mount, &door->message);
+	fl_mqtt_record_message(door, rec, door->feeds[number].shard, topic, mount, &door->message);
 	return true;
 }
 
@@ -317,12 +318,15 @@ hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const ShareP
 {
 	FlMqttMessage *message = &door->message;
 	FlMqttConn *conn = member->conn;
-	uint8 qos = Min(member->qos, message->publish.qos);
+	FlMqttHow how = {.qos = Min(member->qos, message->publish.qos),
+					 .retain = member->as_published && message->publish.retain,
+					 .position = member->position,
+					 .ids = &member->id,
+					 .id_count = member->id != 0 ? 1 : 0};
 	uint16 before = conn->sub->inflight_count;
 
 	door->current_lag = conn;
-	(void) fl_mqtt_deliver(conn, &message, qos, member->as_published && message->publish.retain, &member->id,
-						   member->id != 0 ? 1 : 0);
+	(void) fl_mqtt_deliver(conn, &message, &how);
 	/* Not when it was too large for the client, or expired. */
 	if (conn->sub->inflight_count > before)
 	{

@@ -14,6 +14,8 @@
 #include "packet.h"
 
 #define SEARCH_OWN_LIST 256 /* filters up to which the own list is searched */
+#define SHARE			"$share/"
+#define SHARE_LEN		(sizeof(SHARE) - 1)
 
 /* ---- one connection's filters ---- */
 
@@ -45,23 +47,34 @@ fl_mqtt_get_subscriber(FlMqttConn *conn)
 		dlist_init(&conn->sub->filters);
 		conn->sub->conn = conn;
 		conn->sub->window = Min(conn->receive_max, conn->max_unacked);
+		conn->sub->oldest = PG_INT64_MAX;
 		set_queue_limits(conn);
 	}
 	return conn->sub;
 }
 
-/* Length of the `$share/group/` that the text begins with; 0: it is an ordinary filter. */
+/* Length of the `$share/group/` or `$s/from/` that the text begins with; 0: it is an ordinary filter. */
 static uint16
-share_prefix(FlMqttBytes text)
+filter_prefix(FlMqttBytes text)
 {
 	const uint8_t *group;
 	const uint8_t *filter;
+	const char *why;
+	FlHistoryFrom from;
 	size_t group_len;
 	size_t len;
 
-	if (fl_topic_share_parse(text.data, text.len, &group, &group_len, &filter, &len) != FL_SHARE_OK)
+	if (text.len == 0 || text.data[0] != '$')
 		return 0;
-	return (uint16) (text.len - len);
+	if (fl_topic_share_parse(text.data, text.len, &group, &group_len, &filter, &len) == FL_SHARE_OK)
+		return (uint16) (text.len - len);
+	return fl_history_topic_parse(text.data, text.len, &from, &len, &why) == FL_HISTORY_TOPIC_OK ? (uint16) len : 0;
+}
+
+static bool
+is_shared(FlMqttBytes text)
+{
+	return text.len >= SHARE_LEN && memcmp(text.data, SHARE, SHARE_LEN) == 0;
 }
 
 static FlMqttBytes
@@ -99,7 +112,7 @@ find_filter(FlMqttConn *conn, FlMqttBytes text)
 	if (conn->sub->filter_count > SEARCH_OWN_LIST)
 	{
 		FilterKey key = {conn, text};
-		FlMqttBytes topic_filter = without(text, share_prefix(text));
+		FlMqttBytes topic_filter = without(text, filter_prefix(text));
 
 		return fl_trie_find(conn->door->trie, topic_filter.data, topic_filter.len, is_filter, &key);
 	}
@@ -125,6 +138,8 @@ remove_filter(FlMqttFilter *filter)
 	if (filter->wildcard)
 		conn->sub->wildcard_count--;
 	FL_COUNT(FL_C_SUBSCRIPTIONS, -1);
+	if (filter->starts != NULL)
+		pfree(filter->starts);
 	pfree(filter);
 }
 
@@ -148,7 +163,7 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 	filter->conn = conn;
 	filter->len = (uint16) text.len;
 	memcpy(filter->text, text.data, text.len);
-	filter->skip = share_prefix(text);
+	filter->skip = filter_prefix(text);
 	filter->wildcard = fl_topic_filter_has_wildcard(text.data, text.len);
 	filter->since = fl_clock_tick();
 	if (!fl_trie_insert(conn->door->trie, filter->text + filter->skip, filter->len - filter->skip, filter))
@@ -190,13 +205,11 @@ check_limits(FlMqttConn *conn, FlMqttBytes text)
 static FlMqttReason
 check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 {
-	static const char share[] = "$share/";
-	FlMqttBytes topic_filter = without(text, share_prefix(text));
+	FlMqttBytes topic_filter = without(text, filter_prefix(text));
 
 	*why = NULL;
 	/* The codec has refused it in 5.0; in 3.x it would be a filter that selects nothing. */
-	if (topic_filter.len == text.len && text.len >= sizeof(share) - 1 &&
-		memcmp(text.data, share, sizeof(share) - 1) == 0)
+	if (topic_filter.len == text.len && is_shared(text))
 	{
 		*why = "malformed shared subscription";
 		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
@@ -209,6 +222,73 @@ check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 	return check_limits(conn, topic_filter);
 }
 
+/* One filter of a SUBSCRIBE, and what comes of it. */
+typedef struct Request
+{
+	FlMqttBytes topic_filter;
+	FlMqttReason reason;
+	const char *why;    /* NULL: the reason says it all */
+	const char *resume; /* where to begin instead, NULL: no such thing */
+	bool seeks;         /* it asks for more than a subscription, and is told why it does not get it */
+	bool history;
+	FlMqttStart start; /* of history */
+} Request;
+
+/* Where it is to begin, by the wishes of the packet or by the filter itself; false: it cannot be had. */
+static bool
+find_from(const FlMqttSubscription *item, const FlMqttWishes *wishes, FlHistoryFrom *own, const FlHistoryFrom **from,
+		  Request *request)
+{
+	size_t skip;
+
+	*from = wishes->from;
+	request->reason = FL_MQTT_RC_IMPLEMENTATION_SPECIFIC_ERROR;
+	request->why = wishes->bad;
+	if (wishes->bad != NULL)
+		return false;
+	switch (fl_history_topic_parse(item->filter.data, item->filter.len, own, &skip, &request->why))
+	{
+		case FL_HISTORY_TOPIC_NONE:
+			break;
+		case FL_HISTORY_TOPIC_INVALID:
+			request->reason = FL_MQTT_RC_TOPIC_FILTER_INVALID;
+			return false;
+		case FL_HISTORY_TOPIC_OK:
+			request->why = "fl-from beside $s/";
+			if (wishes->from != NULL)
+				return false;
+			*from = own;
+			break;
+	}
+	request->why = "a shared subscription begins where its group is";
+	return *from == NULL || !is_shared(item->filter);
+}
+
+static void
+examine(FlMqttConn *conn, const FlMqttSubscription *item, FlMqttWishes *wishes, Request *request)
+{
+	const FlHistoryFrom *from;
+	FlHistoryFrom own;
+
+	memset(request, 0, sizeof(*request));
+	request->seeks = true;
+	if (!find_from(item, wishes, &own, &from, request))
+		return;
+	request->seeks = from != NULL;
+	request->topic_filter = without(item->filter, filter_prefix(item->filter));
+	request->reason = check_filter(conn, item->filter, &request->why);
+	if (request->reason != FL_MQTT_RC_SUCCESS || from == NULL)
+		return;
+	request->history = true;
+	if (!fl_mqtt_may_seek(wishes, from))
+	{
+		request->reason = FL_MQTT_RC_QUOTA_EXCEEDED;
+		request->why = "one packet asks for too much history";
+	}
+	else if (!fl_mqtt_plan_history(conn, request->topic_filter, from, &request->start, &request->why, &request->resume))
+		request->reason = FL_MQTT_RC_IMPLEMENTATION_SPECIFIC_ERROR;
+}
+
 /* ---- the packets ---- */
 
 /* A new filter; NULL: it is for a group, and there is no room for another one. */
@@ -218,51 +298,89 @@ make_filter(FlMqttConn *conn, const FlMqttSubscription *item)
 	FlMqttFilter *filter = add_filter(conn, item->filter);
 
 	filter->qos = item->qos;
-	if (filter->skip == 0 || fl_mqtt_share_join(filter))
+	if (!is_shared(item->filter) || fl_mqtt_share_join(filter))
 		return filter;
 	remove_filter(filter);
 	return NULL;
 }
 
 static uint8
-subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id)
+position_wish(const FlMqttWishes *wishes, FlMqttBytes topic_filter)
 {
-	const char *why;
-	FlMqttReason reason = check_filter(conn, item->filter, &why);
+	if (!wishes->position)
+		return FL_MQTT_POSITION_OFF;
+	return fl_mqtt_reaches_several(topic_filter) ? FL_MQTT_POSITION_WITH_STREAM : FL_MQTT_POSITION_ON;
+}
+
+/* What is lost and what is to come yet, in words for the SUBACK. */
+static const char *
+describe_start(FlMqttConn *conn, const FlMqttStart *start)
+{
+	char *text;
+
+	if (start->lost == 0 && start->ahead == 0)
+		return NULL;
+	text = MemoryContextAlloc(conn->door->turn, 160);
+	if (start->lost > 0)
+		snprintf(text, 160, UINT64_FORMAT " records that were asked for are gone; it begins at the oldest", start->lost);
+	else
+		snprintf(text, 160, INT64_FORMAT " records before the position are not there yet", start->ahead);
+	return text;
+}
+
+static uint8
+refuse_one(FlMqttConn *conn, const FlMqttSubscription *item, const Request *request)
+{
+	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
+		ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
+							 (int) Min(item->filter.len, 200), (const char *) item->filter.data,
+							 request->why ? request->why : fl_mqtt_reason_name((uint8) request->reason))));
+	/* SUBACK of 3.x knows one code for every refusal. */
+	return conn->version == FL_MQTT_5_0 ? (uint8) request->reason : FL_MQTT_RC_UNSPECIFIED_ERROR;
+}
+
+static uint8
+subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id, FlMqttWishes *wishes,
+			  Request *request)
+{
 	FlMqttFilter *filter = NULL;
 	bool is_new;
 
-	if (reason == FL_MQTT_RC_SUCCESS)
+	examine(conn, item, wishes, request);
+	if (request->reason == FL_MQTT_RC_SUCCESS)
 		filter = find_filter(conn, item->filter);
 	is_new = filter == NULL;
-	if (is_new && reason == FL_MQTT_RC_SUCCESS && (filter = make_filter(conn, item)) == NULL)
+	if (is_new && request->reason == FL_MQTT_RC_SUCCESS && (filter = make_filter(conn, item)) == NULL)
 	{
-		why = "too many shared subscriptions";
-		reason = FL_MQTT_RC_QUOTA_EXCEEDED;
+		request->why = "too many shared subscriptions";
+		request->reason = FL_MQTT_RC_QUOTA_EXCEEDED;
 	}
 	if (filter == NULL)
-	{
-		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
-			ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
-								 (int) Min(item->filter.len, 200), (const char *) item->filter.data,
-								 why ? why : fl_mqtt_reason_name((uint8) reason))));
-		/* SUBACK of 3.x knows one code for every refusal. */
-		return conn->version == FL_MQTT_5_0 ? (uint8) reason : FL_MQTT_RC_UNSPECIFIED_ERROR;
-	}
+		return refuse_one(conn, item, request);
 	/* The same filter again replaces the options (MQTT-3.8.4-3) and misses nothing. */
 	filter->qos = item->qos;
 	filter->no_local = item->no_local;
 	filter->as_published = item->retain_as_published;
 	filter->id = id;
+	filter->end_on_drop = wishes->end_on_drop;
+	filter->position = position_wish(wishes, request->topic_filter);
+	if (request->history)
+	{
+		fl_mqtt_begin_history(filter, &request->start);
+		request->why = describe_start(conn, &request->start);
+	}
 	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never; for a group never (4.8.2). */
 	if (filter->share == NULL && (item->retain_handling == 0 || (item->retain_handling == 1 && is_new)))
-		fl_mqtt_want_retained(filter, is_new ? filter->since : fl_clock_tick());
+		fl_mqtt_want_retained(filter, is_new ? filter->since : fl_clock_tick(),
+							  request->history ? &request->start : NULL);
 	return filter->qos;
 }
 
 static void
-send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *codes, uint32 count)
+send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *codes, uint32 count, const char *why,
+			const char *resume)
 {
+	FlMqttUserProperty users[] = {{{(const uint8 *) "fl-resume", 9}, {(const uint8 *) resume, 0}}};
 	FlMqttPacket packet;
 
 	packet.type = type;
@@ -270,6 +388,23 @@ send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *co
 	packet.u.suback.codes.data = codes;
 	packet.u.suback.codes.len = count;
 	fl_mqtt_props_init(&packet.u.suback.props);
+	/* MQTT-3.1.2-29 */
+	if (why != NULL && !conn->no_problem_info)
+		fl_mqtt_props_set_bytes(&packet.u.suback.props, FL_MQTT_P_REASON_STRING, why, (uint32) strlen(why));
+	if (resume != NULL && !conn->no_problem_info)
+	{
+		users[0].value.len = (uint32) strlen(resume);
+		packet.u.suback.props.users = users;
+		packet.u.suback.props.user_count = 1;
+	}
+	if (why != NULL || resume != NULL)
+	{
+		/* MQTT-3.9.2-1, -2: what makes it too large is not sent. */
+		fl_mqtt_encode(&conn->door->out, (FlMqttVersion) conn->version, &packet);
+		if (conn->door->out.len > conn->max_packet)
+			fl_mqtt_props_init(&packet.u.suback.props);
+		fl_buf_reset(&conn->door->out);
+	}
 	fl_mqtt_send(conn, &packet);
 }
 
@@ -278,16 +413,26 @@ fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe)
 {
 	uint8 *codes = MemoryContextAlloc(conn->door->turn, subscribe->count);
 	uint32 id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	const char *why = NULL;
+	const char *resume = NULL;
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
+	FlMqttWishes wishes;
 	uint32 n = 0;
 
+	fl_mqtt_read_wishes(&subscribe->props, &wishes);
 	while (n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item))
-		codes[n++] = subscribe_one(conn, &item, id);
+	{
+		Request request;
+
+		codes[n++] = subscribe_one(conn, &item, id, &wishes, &request);
+		why = why != NULL || !request.seeks ? why : request.why;
+		resume = resume != NULL ? resume : request.resume;
+	}
 	/* Feeds that nobody wanted until now begin in this turn, before the SUBACK leaves. */
 	conn->door->interest_changed = true;
 	conn->stats_dirty = true;
-	send_suback(conn, FL_MQTT_SUBACK, subscribe->packet_id, codes, n);
+	send_suback(conn, FL_MQTT_SUBACK, subscribe->packet_id, codes, n, why, resume);
 }
 
 void
@@ -309,9 +454,11 @@ fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscrib
 	/* What is under way comes to its end (MQTT-3.10.4-3). */
 	if (conn->sub != NULL && conn->sub->filter_count == 0 && conn->sub->restored_next >= conn->sub->restored_count)
 		fl_mqtt_stop_lagging(conn);
+	else if (conn->sub != NULL && conn->sub->rewound)
+		fl_mqtt_skip_history(conn);
 	conn->door->interest_changed = true;
 	conn->stats_dirty = true;
-	send_suback(conn, FL_MQTT_UNSUBACK, unsubscribe->packet_id, codes, n);
+	send_suback(conn, FL_MQTT_UNSUBACK, unsubscribe->packet_id, codes, n, NULL, NULL);
 }
 
 /* ---- of a session ---- */
@@ -320,31 +467,54 @@ fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscrib
  * Deliveries at QoS 2 are not written before they leave, and so would not be exact over
  * a crash: an identifier that the client still holds would be used for something new.
  */
+static void
+note_filter(FlMqttConn *conn, const FlMqttSubscription *item, const Request *request, FlSessionEvent *event, FlBuf *out)
+{
+	const FlMqttFilter *old = find_filter(conn, item->filter);
+
+	event->qos = item->qos;
+	event->no_local = item->no_local;
+	event->as_published = item->retain_as_published;
+	event->since = request->history ? request->start.since : old ? old->since : fl_clock_tick();
+	event->text = item->filter.data;
+	event->text_len = (uint16) item->filter.len;
+	fl_session_encode_event(out, event);
+}
+
 bool
-fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out)
+fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing)
 {
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_SUBSCRIBED);
+	Request *requests = MemoryContextAlloc(conn->door->turn, sizeof(Request) * subscribe->count);
 	FlMqttListCursor at = {0, 0};
 	FlMqttSubscription item;
+	FlMqttWishes wishes;
+	FlMqttSeek seek;
 
-	event.id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	*nothing = true;
+	fl_mqtt_read_wishes(&subscribe->props, &wishes);
+	fl_mqtt_seek_init(conn->door, &seek, (int) subscribe->count);
 	for (uint32 n = 0; n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item); n++)
 	{
-		const char *why;
-		const FlMqttFilter *old = find_filter(conn, item.filter);
-
-		if (check_filter(conn, item.filter, &why) != FL_MQTT_RC_SUCCESS)
+		examine(conn, &item, &wishes, &requests[n]);
+		if (requests[n].reason != FL_MQTT_RC_SUCCESS)
 			continue;
 		if (item.qos == 2)
 			return false;
-		event.qos = item.qos;
-		event.no_local = item.no_local;
-		event.as_published = item.retain_as_published;
-		event.since = old ? old->since : fl_clock_tick();
-		event.text = item.filter.data;
-		event.text_len = (uint16) item.filter.len;
-		fl_session_encode_event(out, &event);
+		*nothing = false;
+		if (requests[n].history)
+			fl_mqtt_seek_add(&seek, item.filter, &requests[n].start);
 	}
+	fl_mqtt_encode_checkpoint(conn, out, false, seek.filter_count > 0 ? &seek : NULL);
+	at = (FlMqttListCursor) {0, 0};
+	event.id = fl_mqtt_props_int(&subscribe->props, FL_MQTT_P_SUBSCRIPTION_ID, 0);
+	event.end_on_drop = wishes.end_on_drop;
+	for (uint32 n = 0; n < subscribe->count && fl_mqtt_subscribe_next(subscribe, &at, &item); n++)
+		if (requests[n].reason == FL_MQTT_RC_SUCCESS)
+		{
+			event.position = position_wish(&wishes, requests[n].topic_filter);
+			note_filter(conn, &item, &requests[n], &event, out);
+		}
 	return true;
 }
 
@@ -369,7 +539,7 @@ bool
 fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event)
 {
 	FlMqttBytes text = {event->text, event->text_len};
-	FlMqttBytes topic_filter = without(text, share_prefix(text));
+	FlMqttBytes topic_filter = without(text, filter_prefix(text));
 	const char *why = NULL;
 	FlMqttFilter *filter;
 
@@ -381,8 +551,10 @@ fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event)
 	filter->qos = event->qos;
 	filter->no_local = event->no_local;
 	filter->as_published = event->as_published;
+	filter->position = event->position;
+	filter->end_on_drop = event->end_on_drop;
 	filter->id = event->id;
-	if (filter->skip == 0 || fl_mqtt_share_join(filter))
+	if (!is_shared(text) || fl_mqtt_share_join(filter))
 		return true;
 	remove_filter(filter);
 	return false;

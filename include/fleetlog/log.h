@@ -176,6 +176,7 @@ typedef struct FlLogRecord
 {
 	int64		log_offset;
 	TimestampTz ts;
+	int32		leader_epoch;
 	int64		created_ms;		/* FL_NO_TIMESTAMP if none */
 	const uint8 *tenant;
 	int32		tenant_len;		/* -1: NULL */

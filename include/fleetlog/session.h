@@ -54,7 +54,8 @@ typedef enum FlSessionItemKind
 	FL_ITEM_BOOKMARK,			/* from this record of the shard on nothing was sent */
 	FL_ITEM_EXACT,				/* nothing below this record is sent at its QoS any more but what is under way */
 	FL_ITEM_SENT,				/* a record is under way to the client; packet_id is ours */
-	FL_ITEM_SENT_RELEASED		/* likewise, and its PUBREC has come */
+	FL_ITEM_SENT_RELEASED,		/* likewise, and its PUBREC has come */
+	FL_ITEM_START				/* nothing below this record is for the filter of this hash, and of length packet_id */
 } FlSessionItemKind;
 
 /* One thing that a session remembers of a record, or of a place in a shard. */
@@ -63,7 +64,7 @@ typedef struct FlSessionItem
 	uint16		packet_id;
 	uint8		qos;			/* of a message 1 or 2; of EXACT 0 or 2 */
 	uint8		kind;			/* FlSessionItemKind */
-	uint32		hash;			/* of RECEIVED; of SENT: which came first */
+	uint32		hash;			/* of RECEIVED and START; of SENT: which came first */
 	Oid			stream;
 	uint16		shard;
 	uint16		order;			/* of QoS 1: which came first */

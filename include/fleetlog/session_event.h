@@ -49,7 +49,8 @@ typedef enum FlSessionEventType
 	FL_SESSION_SENT = 14,         /* a record is about to be sent under this identifier of ours */
 	FL_SESSION_SENT_RELEASED = 15, /* its PUBREC has come */
 	FL_SESSION_SENT_DONE = 16,     /* PUBACK or PUBCOMP has come */
-    FL_SESSION_EXACT = 17          /* below this record of a shard nothing is sent at this QoS any more but what is under way */
+	FL_SESSION_EXACT = 17, /* below this record of a shard nothing is sent at this QoS any more but what is under way */
+	FL_SESSION_START = 18  /* below this record of a shard nothing is for one of its filters */
 } FlSessionEventType;
 
 /* Fields that an event's type does not have are zero. */
@@ -61,21 +62,23 @@ typedef struct FlSessionEvent
 	uint32_t session;    /* number, from 1 */
 	uint16_t packet_id;  /* RECEIVED, RELEASED, SENT and what follows it */
 	uint16_t window;     /* OPENED, CHANGED: identifiers of QoS 1 that are remembered */
-	uint32_t hash;       /* RECEIVED: of topic and payload */
+	uint32_t hash;       /* RECEIVED: of topic and payload; START: of the filter, whose length is text_len */
 	uint32_t expiry_s;   /* OPENED, CHANGED */
-	uint32_t stream;     /* AT, and what counts from it; BOOKMARK, EXACT; SNAPSHOT: the journal it belongs to */
+	uint32_t stream;     /* AT, and what counts from it; BOOKMARK, EXACT, START; SNAPSHOT: the journal it belongs to */
 	uint16_t shard;
 	uint16_t distance;  /* RECEIVED, SENT: from AT to the record */
-	int64_t log_offset; /* AT, SNAPSHOT, BOOKMARK, EXACT; RECEIVED, SENT: of its record */
+	int64_t log_offset; /* AT, SNAPSHOT, BOOKMARK, EXACT, START; RECEIVED, SENT: of its record */
 	int64_t since;      /* AWAY, SUBSCRIBED: microseconds as the server counts them */
 	const uint8_t *key; /* OPENED: FL_SESSION_KEY_LEN bytes, borrowed */
 	const uint8_t *name;
 	uint8_t name_len; /* OPENED: at most FL_SESSION_NAME_MAX */
 	bool no_local;    /* SUBSCRIBED */
 	bool as_published;
+	bool end_on_drop;
+	uint8_t position;    /* SUBSCRIBED: 0 to 2, what deliveries tell of their position */
 	uint32_t id;         /* SUBSCRIBED: subscription identifier, 0 = none */
 	const uint8_t *text; /* SUBSCRIBED, UNSUBSCRIBED: the filter, borrowed */
-	uint16_t text_len;
+	uint16_t text_len;   /* and START */
 } FlSessionEvent;
 
 /* Appends one event; a name that is too long is cut.  Failure is sticky in out. */

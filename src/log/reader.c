@@ -309,6 +309,7 @@ fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec)
 	}
 	rec->log_offset = dec->info.base_offset + r.offset_delta;
 	rec->ts = dec->batch.append_ts;
+	rec->leader_epoch = dec->batch.leader_epoch;
 	rec->tenant = (const uint8 *) dec->batch.tenant;
 	rec->tenant_len = rec->tenant ? (int32) strlen(dec->batch.tenant) : -1;
 	rec->device = (const uint8 *) dec->batch.device;

@@ -51,6 +51,10 @@ dump_item(FlBuf *out, const FlSessionEvent *session, const FlSessionItem *item)
 		case FL_ITEM_EXACT:
 			e.type = FL_SESSION_EXACT;
 			break;
+		case FL_ITEM_START:
+			e.type = FL_SESSION_START;
+			e.text_len = item->packet_id;
+			break;
 		case FL_ITEM_SENT:
 			fl_session_encode_event(out, &e);
 			e.type = FL_SESSION_SENT;

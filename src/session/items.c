@@ -2,8 +2,8 @@
  *
  * items.c
  *		What a session remembers of records: messages of its client (RECEIVED),
- *		deliveries that are under way to it (SENT), and how far it has read
- *		(bookmarks).
+ *		deliveries that are under way to it (SENT), how far it has read
+ *		(bookmarks), and where its filters begin that are ahead of that (START).
  *
  * All are items of one size in a chain of blocks, of which only the first has room.
  * Items are few per session, so they are looked for one by one.
@@ -250,6 +250,37 @@ fl_items_apply_exact(FlSession *s, const FlSessionEvent *e)
 	if (item != NULL)
 		*item = (FlSessionItem) {
 			.kind = FL_ITEM_EXACT,.qos = e->qos,.stream = e->stream,.shard = e->shard,.log_offset = e->log_offset
+		};
+}
+
+static FlSessionItem *
+find_start(FlSession *s, const FlSessionEvent *e)
+{
+	for (uint32 b = s->items; b != 0; b = fl_store_blocks[b].next)
+	{
+		FlItemBlock *block = &fl_store_blocks[b];
+
+		for (uint32 i = 0; i < block->n; i++)
+		{
+			FlSessionItem *item = &block->items[i];
+
+			if (item->kind == FL_ITEM_START && item->hash == e->hash && item->packet_id == e->text_len &&
+				item->stream == e->stream && item->shard == e->shard)
+				return item;
+		}
+	}
+	return NULL;
+}
+
+void
+fl_items_apply_start(FlSession *s, const FlSessionEvent *e)
+{
+	FlSessionItem *item = item_or_new(s, find_start(s, e));
+
+	if (item != NULL)
+		*item = (FlSessionItem) {
+			.kind = FL_ITEM_START,.packet_id = e->text_len,.hash = e->hash,.stream = e->stream,.shard = e->shard,
+			.log_offset = e->log_offset
 		};
 }
 

@@ -67,6 +67,8 @@ typedef struct FlSubscriptionBlock
 	uint8		qos;
 	bool		no_local:1;
 	bool		as_published:1;
+	bool		end_on_drop:1;
+	uint8		position:2;
 	TimestampTz since;
 	char		text[FL_SUBSCRIPTION_TEXT];
 } FlSubscriptionBlock;
@@ -152,6 +154,7 @@ extern void fl_items_apply_released(FlSession *s, const FlSessionEvent *e);
 extern void fl_items_apply_checkpoint(FlSession *s);
 extern void fl_items_apply_bookmark(FlSession *s, const FlSessionEvent *e);
 extern void fl_items_apply_exact(FlSession *s, const FlSessionEvent *e);
+extern void fl_items_apply_start(FlSession *s, const FlSessionEvent *e);
 extern void fl_items_apply_sent(FlSession *s, const FlSessionEvent *e);
 extern void fl_items_apply_answered(FlSession *s, const FlSessionEvent *e);
 extern void fl_items_drop(FlSession *s);

@@ -360,6 +360,9 @@ apply_to_kept(FlSession *s, const FlSessionEvent *e)
 		case FL_SESSION_EXACT:
 			fl_items_apply_exact(s, e);
 			break;
+		case FL_SESSION_START:
+			fl_items_apply_start(s, e);
+			break;
 		case FL_SESSION_SENT:
 			fl_items_apply_sent(s, e);
 			break;

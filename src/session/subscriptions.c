@@ -149,6 +149,8 @@ fl_subscriptions_apply_subscribed(FlSession *s, const FlSessionEvent *e)
 	head->qos = e->qos;
 	head->no_local = e->no_local;
 	head->as_published = e->as_published;
+	head->position = e->position;
+	head->end_on_drop = e->end_on_drop;
 	head->since = e->since;
 }
 
@@ -213,6 +215,8 @@ fl_subscriptions_dump(FlBuf *out, const FlSession *s, FlSessionEvent *e)
 		e->qos = head->qos;
 		e->no_local = head->no_local;
 		e->as_published = head->as_published;
+		e->position = head->position;
+		e->end_on_drop = head->end_on_drop;
 		e->since = head->since;
 		e->text = whole_text(head, text);
 		e->text_len = head->len;

@@ -17,7 +17,9 @@
 #define OPTION_QOS          0x03
 #define OPTION_NO_LOCAL     0x04
 #define OPTION_AS_PUBLISHED 0x08
-#define OPTION_ALL          0x0F
+#define OPTION_POSITION     0x30
+#define OPTION_END_ON_DROP  0x40
+#define OPTION_ALL          0x7F
 
 static void
 write_session(FlBuf *out, const FlSessionEvent *event)
@@ -51,7 +53,9 @@ encode_subscribed(FlBuf *out, const FlSessionEvent *event)
 {
 	write_session(out, event);
 	fl_write_u8(out, (uint8_t) (event->qos | (event->no_local ? OPTION_NO_LOCAL : 0) |
-								(event->as_published ? OPTION_AS_PUBLISHED : 0)));
+								(event->as_published ? OPTION_AS_PUBLISHED : 0) |
+								((event->position << 4) & OPTION_POSITION) |
+								(event->end_on_drop ? OPTION_END_ON_DROP : 0)));
 	fl_write_le32(out, event->id);
 	fl_write_le64(out, (uint64_t) event->since);
 	write_text(out, event);
@@ -115,6 +119,14 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 			write_session(out, event);
 			if (event->type == FL_SESSION_EXACT)
 				fl_write_u8(out, event->qos);
+			fl_write_le32(out, event->stream);
+			fl_write_le16(out, event->shard);
+			fl_write_le64(out, (uint64_t) event->log_offset);
+			break;
+		case FL_SESSION_START:
+			write_session(out, event);
+			fl_write_le32(out, event->hash);
+			fl_write_le16(out, event->text_len);
 			fl_write_le32(out, event->stream);
 			fl_write_le16(out, event->shard);
 			fl_write_le64(out, (uint64_t) event->log_offset);
@@ -213,10 +225,12 @@ decode_subscribed(FlReader *in, FlSessionEvent *event)
 	event->qos = options & OPTION_QOS;
 	event->no_local = (options & OPTION_NO_LOCAL) != 0;
 	event->as_published = (options & OPTION_AS_PUBLISHED) != 0;
+	event->position = (options & OPTION_POSITION) >> 4;
+	event->end_on_drop = (options & OPTION_END_ON_DROP) != 0;
 	event->id = fl_read_le32(in);
 	event->since = (int64_t) fl_read_le64(in);
 	read_text(in, event);
-	if (event->qos > 2 || (options & ~OPTION_ALL) != 0)
+	if (event->qos > 2 || event->position > 2 || (options & ~OPTION_ALL) != 0)
 		in->failed = true;
 }
 
@@ -230,6 +244,19 @@ decode_bookmark(FlReader *in, FlSessionEvent *event)
 	event->shard = fl_read_le16(in);
 	event->log_offset = (int64_t) fl_read_le64(in);
 	if (event->log_offset < 0 || (event->qos != 0 && event->qos != 2))
+		in->failed = true;
+}
+
+static void
+decode_start(FlReader *in, FlSessionEvent *event)
+{
+	read_session(in, event);
+	event->hash = fl_read_le32(in);
+	event->text_len = fl_read_le16(in);
+	event->stream = fl_read_le32(in);
+	event->shard = fl_read_le16(in);
+	event->log_offset = (int64_t) fl_read_le64(in);
+	if (event->log_offset < 0 || event->text_len == 0)
 		in->failed = true;
 }
 
@@ -302,6 +329,9 @@ decode_one(FlSessionReader *reader, FlSessionEvent *event)
 		case FL_SESSION_BOOKMARK:
 		case FL_SESSION_EXACT:
 			decode_bookmark(in, event);
+			return;
+		case FL_SESSION_START:
+			decode_start(in, event);
 			return;
 		case FL_SESSION_SENT:
 			decode_sent(reader, event);

@@ -25,11 +25,12 @@ static const FlSessionEvent samples[] = {
 	{.type = FL_SESSION_AWAY,.session = 9,.generation = 4,.since = -5},
 	{.type = FL_SESSION_SUBSCRIBED,.session = 9,.generation = 4,.qos = 2,.no_local = true,.id = 268435455,.since = INT64_C(1) << 50,
 	.text = (const uint8_t *) "plant/+/#",.text_len = 9},
-	{.type = FL_SESSION_SUBSCRIBED,.session = 9,.generation = 4,.as_published = true,.text = (const uint8_t *) "#",.text_len = 1},
+	{.type = FL_SESSION_SUBSCRIBED,.session = 9,.generation = 4,.as_published = true,.position = 2,.end_on_drop = true,.text = (const uint8_t *) "#",.text_len = 1},
 	{.type = FL_SESSION_UNSUBSCRIBED,.session = 9,.generation = 4,.text = (const uint8_t *) "a/b",.text_len = 3},
 	{.type = FL_SESSION_CHECKPOINT,.session = 9,.generation = 4},
 	{.type = FL_SESSION_BOOKMARK,.session = 9,.generation = 4,.stream = 16401,.shard = 7,.log_offset = INT64_MAX},
 	{.type = FL_SESSION_EXACT,.session = 9,.generation = 4,.qos = 2,.stream = 16401,.shard = 65535,.log_offset = 0},
+	{.type = FL_SESSION_START,.session = 9,.generation = 4,.hash = 0xFEEDBEEF,.text_len = 65535,.stream = 16401,.shard = 255,.log_offset = 1},
 	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 65535,.qos = 2,.distance = 65535},
 	{.type = FL_SESSION_SENT_RELEASED,.session = 9,.generation = 4,.packet_id = 65535},
 	{.type = FL_SESSION_SENT_DONE,.session = 9,.generation = 4,.packet_id = 1},
@@ -56,12 +57,14 @@ check_same(const FlSessionEvent *a, const FlSessionEvent *b)
 	if (a->type == FL_SESSION_OPENED)
 		FL_CHECK(memcmp(a->key, b->key, FL_SESSION_KEY_LEN) == 0 && memcmp(a->name, b->name, a->name_len) == 0);
 	FL_CHECK(a->no_local == b->no_local && a->as_published == b->as_published && a->id == b->id);
-	FL_CHECK(a->text_len == b->text_len && (a->text_len == 0 || memcmp(a->text, b->text, a->text_len) == 0));
+	FL_CHECK(a->position == b->position && a->end_on_drop == b->end_on_drop);
+	FL_CHECK(a->text_len == b->text_len && (a->text == NULL || memcmp(a->text, b->text, a->text_len) == 0));
 	if (a->type == FL_SESSION_RECEIVED || a->type == FL_SESSION_SENT)
 		FL_CHECK(a->stream == at.stream && a->shard == at.shard && a->log_offset == at.log_offset + b->distance);
-	if (a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT)
+	if (a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT || a->type == FL_SESSION_START)
 		FL_CHECK(a->shard == b->shard);
-	if (a->type == FL_SESSION_SNAPSHOT || a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT)
+	if (a->type == FL_SESSION_SNAPSHOT || a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT ||
+		a->type == FL_SESSION_START)
 		FL_CHECK(a->stream == b->stream && a->log_offset == b->log_offset);
 }
 
@@ -184,11 +187,14 @@ test_refused_subscriptions(void)
 {
 	static const FlSessionEvent wrong[] = {
 		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.qos = 3,.text = (const uint8_t *) "a",.text_len = 1},
-		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.qos = 0x10,.text = (const uint8_t *) "a",.text_len = 1},
+		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.qos = 0x80,.text = (const uint8_t *) "a",.text_len = 1},
 		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
 		{.type = FL_SESSION_UNSUBSCRIBED,.session = 1,.text = (const uint8_t *) "",.text_len = 0},
 		{.type = FL_SESSION_BOOKMARK,.session = 1,.stream = 16400,.log_offset = -1},
 		{.type = FL_SESSION_EXACT,.session = 1,.stream = 16400,.qos = 1},
+		{.type = FL_SESSION_START,.session = 1,.stream = 16400,.text_len = 1,.log_offset = -1},
+		{.type = FL_SESSION_START,.session = 1,.stream = 16400,.log_offset = 1},
+		{.type = FL_SESSION_SUBSCRIBED,.session = 1,.position = 3,.text = (const uint8_t *) "a",.text_len = 1},
 		{.type = FL_SESSION_SENT,.session = 1,.packet_id = 1,.qos = 1},
 	};
 
@@ -219,7 +225,7 @@ test_random_bytes(void)
 		int			n = 0;
 
 		for (size_t i = 0; i < sizeof(bytes); i++)
-			bytes[i] = (uint8_t) (i % 7 == 0 ? fl_unit_random() % 18 : fl_unit_random());
+			bytes[i] = (uint8_t) (i % 7 == 0 ? fl_unit_random() % 20 : fl_unit_random());
 		fl_session_reader_init(&reader, bytes, fl_unit_random() % sizeof(bytes));
 		while (fl_session_next_event(&reader, &e))
 			n++;

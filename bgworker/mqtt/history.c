@@ -1,0 +1,640 @@
+/*
+ * history.c
+ *		Subscriptions that begin in the past (M11), or further ahead.
+ *
+ *	SUBSCRIBE ─► wishes ─► plan: by feed, where it begins ─► cursors set back, connection reads by itself
+ *	                                                     ─► catch-up (catchup.c) ─► live feed
+ *
+ * History is what catch-up reads, only from further back: the connection leaves the
+ * shared feed and reads the log from the beginning of the new subscription, in its
+ * turn and within the turn's budget, until it is where the feed is.  There is one
+ * cursor per feed and connection, so nothing is lost, doubled or overtaken at the
+ * seam.  Other subscriptions of the connection have been given what lies between: each
+ * notes how far (`starts`), and is offered nothing below that.
+ *
+ * Where a subscription begins:
+ *	beginning	the oldest record of each shard
+ *	a time		`since`, which every record is compared with; the offset to which that
+ *				leads is looked for when the shard is read, not in the SUBSCRIBE
+ *	places		an offset per shard; a shard that is not named begins at its oldest
+ *				record, as a position does in poll().  One that is too old begins there,
+ *				too, and the gap is counted.  One that is not there yet waits.
+ *
+ * Called by subscribe.c, session.c, catchup.c.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "utils/timestamp.h"
+
+#include "fleetlog/topic.h"
+#include "mqtt.h"
+#include "packet.h"
+
+#define MAX_STARTS 500 /* of one session that are written to its journal */
+
+/* ---- what a SUBSCRIBE asks for ---- */
+
+static bool
+is_text(FlMqttBytes b, const char *text)
+{
+	return b.len == strlen(text) && memcmp(b.data, text, b.len) == 0;
+}
+
+static void
+take_wish(FlMqttWishes *wishes, const FlMqttUserProperty *p)
+{
+	if (is_text(p->name, "fl-from"))
+	{
+		if (wishes->from != NULL)
+			wishes->bad = "fl-from twice";
+		else if (fl_history_parse(p->value.data, p->value.len, &wishes->room, &wishes->bad) == FL_OK)
+		{
+			wishes->bad = NULL;
+			wishes->from = &wishes->room;
+		}
+	}
+	else if (is_text(p->name, "fl-position"))
+	{
+		wishes->position = is_text(p->value, "on");
+		if (!wishes->position && !is_text(p->value, "off"))
+			wishes->bad = "fl-position is neither on nor off";
+	}
+	else if (is_text(p->name, "fl-on-drop"))
+	{
+		wishes->end_on_drop = is_text(p->value, "end");
+		if (!wishes->end_on_drop && !is_text(p->value, "continue"))
+			wishes->bad = "fl-on-drop is neither end nor continue";
+	}
+}
+
+void
+fl_mqtt_read_wishes(const FlMqttProps *props, FlMqttWishes *wishes)
+{
+	FlMqttPropCursor at = {0};
+	FlMqttUserProperty p;
+
+	memset(wishes, 0, sizeof(*wishes));
+	while (wishes->bad == NULL && fl_mqtt_props_next_user(props, &at, &p))
+		take_wish(wishes, &p);
+}
+
+bool
+fl_mqtt_may_seek(FlMqttWishes *wishes, const FlHistoryFrom *from)
+{
+	wishes->sought++;
+	wishes->places += from->place_count;
+	return wishes->sought <= FL_MQTT_MAX_SOUGHT && wishes->places <= FL_HISTORY_MAX_PLACES;
+}
+
+/* ---- which streams a filter reaches ---- */
+
+static bool
+mount_is_reached(const FlMount *mount, FlMqttBytes filter)
+{
+	return fl_topic_filter_reaches(filter.data, filter.len, (const uint8 *) mount->prefix, mount->prefix_len);
+}
+
+/* All topics of `a/+/b` begin with `a/`, and so do those of `a/#` but `a` itself. */
+static Size
+literal_levels(FlMqttBytes filter)
+{
+	Size level = 0;
+
+	for (Size i = 0; i < filter.len; i++)
+	{
+		if (filter.data[i] == '+' || filter.data[i] == '#')
+			return level;
+		if (filter.data[i] == '/')
+			level = i + 1;
+	}
+	return filter.len;
+}
+
+/*
+ * Does a longer mount take all topics of the filter from this one?  (But for the
+ * topic `a` of `a/#`, which decides nothing about whom offsets are meant for.)
+ */
+static bool
+is_covered(const FlMount *mount, FlMqttBytes filter)
+{
+	Size literal = literal_levels(filter);
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+
+	for (int m = 0; m < count; m++)
+		if (mounts[m].prefix_len > mount->prefix_len && mounts[m].prefix_len <= literal &&
+			memcmp(mounts[m].prefix, filter.data, mounts[m].prefix_len) == 0)
+			return true;
+	return false;
+}
+
+/* The one stream that offsets without a name are for; *several: it is not one. */
+static Oid
+only_stream(FlMqttBytes filter, bool *several)
+{
+	Oid stream = InvalidOid;
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+
+	*several = false;
+	for (int m = 0; m < count; m++)
+	{
+		if (!mount_is_reached(&mounts[m], filter) || is_covered(&mounts[m], filter))
+			continue;
+		*several = *several || (OidIsValid(stream) && stream != mounts[m].stream);
+		stream = mounts[m].stream;
+	}
+	return stream;
+}
+
+bool
+fl_mqtt_reaches_several(FlMqttBytes topic_filter)
+{
+	bool several;
+
+	(void) only_stream(topic_filter, &several);
+	return several;
+}
+
+/* ---- a plan ---- */
+
+/* The streams of which a filter may select something, once each. */
+typedef struct Reach
+{
+	Oid *streams;
+	int count;
+	Oid unnamed;  /* the one that offsets without a name are for */
+	bool several; /* there is no such one */
+} Reach;
+
+static bool
+is_reached(const Reach *reach, Oid stream)
+{
+	for (int i = 0; i < reach->count; i++)
+		if (reach->streams[i] == stream)
+			return true;
+	return false;
+}
+
+static void
+find_streams(FlMqttDoor *door, FlMqttBytes filter, Reach *reach)
+{
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+
+	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * (Size) Max(count, 1));
+	reach->count = 0;
+	for (int m = 0; m < count; m++)
+		if (mount_is_reached(&mounts[m], filter) && !is_reached(reach, mounts[m].stream))
+			reach->streams[reach->count++] = mounts[m].stream;
+	reach->unnamed = only_stream(filter, &reach->several);
+}
+
+/* `telemetry`, or `public.telemetry`. */
+static bool
+names_stream(const FlHistoryPlace *place, const FlStreamInfo *stream)
+{
+	char both[2 * NAMEDATALEN + 1];
+
+	if (stream == NULL)
+		return false;
+	snprintf(both, sizeof(both), "%s.%s", stream->schema, stream->name);
+	return fl_history_names(place, stream->name) || fl_history_names(place, both);
+}
+
+/* The stream that a place is of; false: *why. */
+static bool
+find_stream(const FlHistoryPlace *place, const Reach *reach, Oid *stream, const char **why)
+{
+	*stream = place->stream_len == 0 ? reach->unnamed : InvalidOid;
+	*why = "the filter reaches several streams; write <stream>:<shard>:<offset>";
+	if (place->stream_len == 0 && reach->several)
+		return false;
+	*why = "a position names one of several streams; put its schema before it";
+	for (int i = 0; place->stream_len > 0 && i < reach->count; i++)
+	{
+		if (!names_stream(place, fl_stream_lookup(reach->streams[i])))
+			continue;
+		if (OidIsValid(*stream))
+			return false;
+		*stream = reach->streams[i];
+	}
+	*why = "the filter does not reach a stream that a position is of";
+	return OidIsValid(*stream);
+}
+
+/* Feeds of a stream stand by the order of their shards, more or less: it is looked for behind the last one. */
+static int
+find_feed(const FlMqttDoor *door, int count, Oid stream, int32 shard, int last)
+{
+	for (int n = 1; n <= count; n++)
+	{
+		int i = (last + n) % count;
+
+		if (door->feeds[i].stream == stream && door->feeds[i].shard == shard && !door->feeds[i].gone)
+			return i;
+	}
+	return -1;
+}
+
+/* Beyond the end of its epoch a position stands behind records that this log does not have. */
+static bool
+has_diverged(FlMqttConn *conn, const FlMqttFeed *feed, const FlHistoryPlace *place, int64 tail, int64 *resume)
+{
+	bool known;
+	int64 end;
+
+	*resume = place->offset;
+	if (place->epoch < 0)
+		return false;
+	fl_mqtt_begin_transaction(conn->door);
+	end = fl_epoch_end(feed->stream, feed->shard, place->epoch, &known);
+	if (known && place->offset <= end)
+		return false;
+	*resume = Min(place->offset, known ? end : tail);
+	return true;
+}
+
+/* The offset of one place instead of the head that is there. */
+static void
+plan_place(FlMqttConn *conn, int i, const FlHistoryPlace *place, FlMqttStart *start, bool *diverged)
+{
+	FlMqttFeed *feed = &conn->door->feeds[i];
+	int64 head = 0;
+	int64 tail = 0;
+
+	(void) fl_mqtt_feed_bounds(feed, &head, &tail);
+	*diverged = has_diverged(conn, feed, place, tail, &start->from[i]) || *diverged;
+	if (place->offset < head)
+	{
+		start->gone[i] = (uint64) (head - place->offset);
+		start->lost += start->gone[i];
+		start->from[i] = Max(start->from[i], head);
+	}
+	else if (place->offset > tail)
+		start->ahead += place->offset - tail;
+}
+
+static bool
+plan_places(FlMqttConn *conn, const Reach *reach, const FlHistoryFrom *from, FlMqttStart *start, bool *diverged,
+			const char **why)
+{
+	bool *named = MemoryContextAllocZero(conn->door->turn, (Size) Max(start->count, 1));
+	FlHistoryCursor at = {0};
+	FlHistoryPlace place;
+	int i = -1;
+
+	start->gone = MemoryContextAllocZero(conn->door->turn, sizeof(uint64) * (Size) Max(start->count, 1));
+	while (fl_history_next(from, &at, &place))
+	{
+		Oid stream;
+
+		if (!find_stream(&place, reach, &stream, why))
+			return false;
+		i = find_feed(conn->door, start->count, stream, place.shard, i);
+		*why = "a position names a shard that the stream does not have";
+		if (i < 0)
+			return false;
+		*why = "a shard is named twice";
+		if (named[i])
+			return false;
+		named[i] = true;
+		plan_place(conn, i, &place, start, diverged);
+	}
+	return true;
+}
+
+bool
+fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, const FlHistoryFrom *from, FlMqttStart *start,
+					 const char **why, const char **resume)
+{
+	FlMqttDoor *door = conn->door;
+	bool diverged = false;
+	Reach reach;
+
+	*resume = NULL;
+	memset(start, 0, sizeof(*start));
+	start->count = door->feed_count;
+	start->from = MemoryContextAlloc(door->turn, sizeof(int64) * (Size) Max(door->feed_count, 1));
+	if (from->kind == FL_HISTORY_TIME)
+		start->since = from->unix_us - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	find_streams(door, topic_filter, &reach);
+	for (int i = 0; i < start->count; i++)
+	{
+		int64 tail;
+
+		start->from[i] = PG_INT64_MAX;
+		if (door->feeds[i].gone || !is_reached(&reach, door->feeds[i].stream))
+			continue;
+		if (from->kind == FL_HISTORY_TIME)
+			start->from[i] = FL_MQTT_FROM_TIME;
+		else if (!fl_mqtt_feed_bounds(&door->feeds[i], &start->from[i], &tail))
+			start->from[i] = PG_INT64_MAX;
+	}
+	if (from->kind != FL_HISTORY_PLACES)
+		return true;
+	if (!plan_places(conn, &reach, from, start, &diverged, why))
+		return false;
+	if (!diverged)
+		return true;
+	*why = "the log is another one since then; fl-resume says where to go on";
+	*resume = fl_mqtt_format_places(door, start->from, start->count);
+	return false;
+}
+
+/* ---- carrying it out ---- */
+
+static void
+set_start(FlMqttFilter *filter, int feed, int64 log_offset)
+{
+	FlMqttDoor *door = filter->conn->door;
+
+	if (feed >= filter->start_count)
+	{
+		filter->starts = filter->starts == NULL
+							 ? MemoryContextAlloc(door->context, sizeof(int64) * (Size) door->feed_count)
+							 : repalloc(filter->starts, sizeof(int64) * (Size) door->feed_count);
+		memset(filter->starts + filter->start_count, 0,
+			   sizeof(int64) * (Size) (door->feed_count - filter->start_count));
+		filter->start_count = door->feed_count;
+	}
+	filter->starts[feed] = log_offset;
+}
+
+static void
+free_starts(FlMqttFilter *filter)
+{
+	if (filter->starts != NULL)
+		pfree(filter->starts);
+	filter->starts = NULL;
+	filter->start_count = 0;
+}
+
+/* The other filters have been given what lies below. */
+static void
+keep_from_others(FlMqttFilter *filter, int feed, int64 below)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &filter->conn->sub->filters)
+	{
+		FlMqttFilter *other = dlist_container(FlMqttFilter, node, iter.cur);
+
+		if (other != filter && other->share == NULL &&
+			(feed >= other->start_count || other->starts[feed] < below))
+			set_start(other, feed, below);
+	}
+}
+
+/* The connection reads the feed from there, if that is not where it is going to read anyway. */
+static void
+set_back(FlMqttFilter *filter, int feed, int64 from)
+{
+	FlMqttSubscriber *sub = filter->conn->sub;
+	FlLogPosition *cursor = &sub->cursors[feed];
+
+	/*
+	 * Where it has not found its place yet, all goes by time, and by what each filter
+	 * has noted.  Behind nothing a time leads nowhere.
+	 */
+	if (cursor->offset <= 0 || from >= cursor->offset)
+		return;
+	keep_from_others(filter, feed, cursor->offset);
+	memset(cursor, 0, sizeof(*cursor));
+	cursor->offset = from;
+	sub->rewound = true;
+}
+
+/*
+ * Feeds that nobody wanted stand anywhere; they will be set to the durable tail in
+ * this turn, and there is the connection that was not to get anything of them.
+ */
+static void
+read_alone(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	int64 head;
+	int64 tail;
+
+	if (sub->lagging)
+		return;
+	fl_mqtt_start_reading(conn);
+	sub->oldest = PG_INT64_MAX;
+	for (int i = 0; i < sub->cursor_count; i++)
+		if (!conn->door->feeds[i].wanted && fl_mqtt_feed_bounds(&conn->door->feeds[i], &head, &tail))
+		{
+			memset(&sub->cursors[i], 0, sizeof(sub->cursors[i]));
+			sub->cursors[i].offset = tail;
+		}
+}
+
+void
+fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
+{
+	FlMqttConn *conn = filter->conn;
+	FlMqttSubscriber *sub = conn->sub;
+
+	free_starts(filter);
+	filter->since = start->since;
+	filter->sought = true;
+	/* Nothing that is there yet can be as new. */
+	if (start->since > (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock))
+		return;
+	read_alone(conn);
+	sub->oldest = Min(sub->oldest, start->since);
+	sub->dropped += start->lost;
+	for (int i = 0; i < start->count; i++)
+	{
+		if (start->from[i] == PG_INT64_MAX)
+			continue;
+		set_back(filter, i, start->from[i]);
+		if (start->from[i] > 0)
+			set_start(filter, i, start->from[i]);
+		if (start->gone != NULL && filter->position != FL_MQTT_POSITION_OFF)
+			fl_mqtt_note_gap(conn, i, start->gone[i]);
+	}
+	conn->door->feed_more = true;
+}
+
+/*
+ * What was put off: the place of a time in the log.  Whoever has noted a place of its
+ * own may have one before that, where it was when another began to look back.
+ */
+int64
+fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail)
+{
+	FlMqttFeed *at = &conn->door->feeds[feed];
+	int64 from;
+	dlist_iter iter;
+
+	fl_mqtt_begin_transaction(conn->door);
+	from = fl_log_offset_for_time(at->stream, at->shard, conn->sub->oldest);
+	from = from < 0 ? tail : Min(from, tail);
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+
+		if (feed < filter->start_count && filter->starts[feed] > 0)
+			from = Min(from, filter->starts[feed]);
+	}
+	return from;
+}
+
+/* ---- in a session ---- */
+
+void
+fl_mqtt_seek_init(FlMqttDoor *door, FlMqttSeek *seek, int filters)
+{
+	memset(seek, 0, sizeof(*seek));
+	seek->count = door->feed_count;
+	seek->from = MemoryContextAlloc(door->turn, sizeof(int64) * (Size) Max(seek->count, 1));
+	for (int i = 0; i < seek->count; i++)
+		seek->from[i] = PG_INT64_MAX;
+	seek->filters = MemoryContextAlloc(door->turn, sizeof(seek->filters[0]) * (Size) Max(filters, 1));
+}
+
+void
+fl_mqtt_seek_add(FlMqttSeek *seek, FlMqttBytes text, const FlMqttStart *start)
+{
+	seek->filters[seek->filter_count].text = text;
+	seek->filters[seek->filter_count++].start = *start;
+	for (int i = 0; i < Min(seek->count, start->count); i++)
+		seek->from[i] = Min(seek->from[i], start->from[i]);
+}
+
+static uint32
+hash_of(FlMqttBytes text)
+{
+	return DatumGetUInt32(hash_any(text.data, (int) text.len));
+}
+
+/* True: it was written. */
+static bool
+encode_start(FlMqttConn *conn, FlBuf *out, FlMqttBytes text, int feed, int64 start, int64 bookmark)
+{
+	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_START);
+
+	if (start <= Max(bookmark, 0) || start == PG_INT64_MAX || conn->door->feeds[feed].gone)
+		return false;
+	event.hash = hash_of(text);
+	event.text_len = (uint16) text.len;
+	event.stream = conn->door->feeds[feed].stream;
+	event.shard = (uint16) conn->door->feeds[feed].shard;
+	event.log_offset = start;
+	fl_session_encode_event(out, &event);
+	return true;
+}
+
+static bool
+is_sought(const FlMqttSeek *seek, const FlMqttFilter *filter)
+{
+	for (int i = 0; seek != NULL && i < seek->filter_count; i++)
+		if (seek->filters[i].text.len == filter->len &&
+			memcmp(seek->filters[i].text.data, filter->text, filter->len) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * More than MAX_STARTS are not written: then what the others have been given comes
+ * again after a reconnect, which QoS 1 allows.
+ */
+void
+fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
+					  const int64 *bookmarks)
+{
+	FlMqttDoor *door = conn->door;
+	int left = MAX_STARTS;
+	dlist_iter iter;
+
+	for (int f = 0; seek != NULL && f < seek->filter_count; f++)
+		for (int i = 0; i < seek->filters[f].start.count && left > 0; i++)
+			left -= encode_start(conn, out, seek->filters[f].text, i, seek->filters[f].start.from[i], bookmarks[i]);
+	if (seek == NULL && !conn->sub->rewound)
+		return;
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		FlMqttBytes text = {filter->text, filter->len};
+
+		if (filter->share != NULL || is_sought(seek, filter))
+			continue;
+		for (int i = 0; i < door->feed_count && left > 0; i++)
+		{
+			int64 start = i < filter->start_count ? filter->starts[i] : 0;
+
+			if (bookmarks[i] < given[i])
+				start = Max(start, given[i]);
+			left -= encode_start(conn, out, text, i, start, bookmarks[i]);
+		}
+	}
+}
+
+void
+fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event)
+{
+	dlist_iter iter;
+	int64 head;
+	int64 tail;
+
+	if (!fl_mqtt_feed_bounds(&conn->door->feeds[feed], &head, &tail))
+		return;
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		FlMqttBytes text = {filter->text, filter->len};
+
+		if (filter->len != event->text_len || hash_of(text) != event->hash)
+			continue;
+		/* After a failover the log may end before it. */
+		set_start(filter, feed, Min(event->log_offset, tail));
+		conn->sub->rewound = true;
+	}
+}
+
+/* ---- when it is over ---- */
+
+/* No filter that is left wants anything below the noted places: reading goes on there. */
+void
+fl_mqtt_skip_history(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	for (int i = 0; sub->lagging && i < sub->cursor_count; i++)
+	{
+		int64 lowest = PG_INT64_MAX;
+		dlist_iter iter;
+
+		dlist_foreach (iter, &sub->filters)
+		{
+			FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+
+			if (filter->share == NULL)
+				lowest = Min(lowest, i < filter->start_count ? filter->starts[i] : 0);
+		}
+		if (lowest == PG_INT64_MAX || sub->cursors[i].offset < 0 || lowest <= sub->cursors[i].offset)
+			continue;
+		memset(&sub->cursors[i], 0, sizeof(sub->cursors[i]));
+		sub->cursors[i].offset = Min(lowest, conn->door->feeds[i].pos.offset);
+	}
+}
+
+/* Places that the feeds have passed need not be noted any longer. */
+void
+fl_mqtt_forget_starts(FlMqttConn *conn)
+{
+	dlist_iter iter;
+
+	conn->sub->rewound = false;
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		bool passed = true;
+
+		for (int i = 0; i < filter->start_count; i++)
+			passed = passed && filter->starts[i] <= conn->door->feeds[i].pos.offset;
+		if (passed)
+			free_starts(filter);
+	}
+}
