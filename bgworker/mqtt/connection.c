@@ -172,11 +172,11 @@ fl_mqtt_disconnect_with(FlMqttConn *conn, FlMqttReason reason, const char *why, 
 	if (conn->door->out.failed || conn->door->out.len > conn->max_packet)
 	{
 		fl_buf_reset(&conn->door->out);
-		fl_mqtt_disconnect(conn, reason, why);
-		return;
+		fl_mqtt_props_init(&disconnect.props);
+		fl_mqtt_encode_disconnect(&conn->door->out, FL_MQTT_5_0, &disconnect);
 	}
 	send_scratch(conn);
-	fl_net_finish(&conn->net, why);
+	fl_net_finish_slowly(&conn->net, why);
 }
 
 void

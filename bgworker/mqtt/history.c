@@ -80,8 +80,10 @@ fl_mqtt_read_wishes(const FlMqttProps *props, FlMqttWishes *wishes)
 }
 
 bool
-fl_mqtt_may_seek(FlMqttWishes *wishes, const FlHistoryFrom *from)
+fl_mqtt_may_seek(const FlMqttConn *conn, FlMqttWishes *wishes, const FlHistoryFrom *from)
 {
+	if (conn->sub != NULL && conn->sub->filter_count > FL_MQTT_MAX_BESIDE)
+		return false;
 	wishes->sought++;
 	wishes->places += from->place_count;
 	return wishes->sought <= FL_MQTT_MAX_SOUGHT && wishes->places <= FL_HISTORY_MAX_PLACES;
@@ -420,7 +422,6 @@ read_alone(FlMqttConn *conn)
 	if (sub->lagging)
 		return;
 	fl_mqtt_start_reading(conn);
-	sub->oldest = PG_INT64_MAX;
 	for (int i = 0; i < sub->cursor_count; i++)
 		if (!conn->door->feeds[i].wanted && fl_mqtt_feed_bounds(&conn->door->feeds[i], &head, &tail))
 		{
@@ -442,7 +443,6 @@ fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
 	if (start->since > (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock))
 		return;
 	read_alone(conn);
-	sub->oldest = Min(sub->oldest, start->since);
 	sub->dropped += start->lost;
 	for (int i = 0; i < start->count; i++)
 	{
@@ -458,27 +458,35 @@ fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
 }
 
 /*
- * What was put off: the place of a time in the log.  Whoever has noted a place of its
- * own may have one before that, where it was when another began to look back.
+ * What was put off: the first record that some filter may want.  Each begins at the
+ * place that it has noted, where it was when another one began to look back, or else
+ * at the time since which it is there.
  */
 int64
 fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail)
 {
 	FlMqttFeed *at = &conn->door->feeds[feed];
+	TimestampTz since = PG_INT64_MAX;
+	int64 noted = tail;
 	int64 from;
 	dlist_iter iter;
 
-	fl_mqtt_begin_transaction(conn->door);
-	from = fl_log_offset_for_time(at->stream, at->shard, conn->sub->oldest);
-	from = from < 0 ? tail : Min(from, tail);
 	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
+		if (filter->share != NULL)
+			continue;
 		if (feed < filter->start_count && filter->starts[feed] > 0)
-			from = Min(from, filter->starts[feed]);
+			noted = Min(noted, filter->starts[feed]);
+		else
+			since = Min(since, filter->since);
 	}
-	return from;
+	if (since == PG_INT64_MAX)
+		return noted;
+	fl_mqtt_begin_transaction(conn->door);
+	from = fl_log_offset_for_time(at->stream, at->shard, since);
+	return from < 0 ? noted : Min(from, noted);
 }
 
 /* ---- in a session ---- */
@@ -613,7 +621,7 @@ fl_mqtt_skip_history(FlMqttConn *conn)
 			if (filter->share == NULL)
 				lowest = Min(lowest, i < filter->start_count ? filter->starts[i] : 0);
 		}
-		if (lowest == PG_INT64_MAX || sub->cursors[i].offset < 0 || lowest <= sub->cursors[i].offset)
+		if (sub->cursors[i].offset < 0 || lowest <= sub->cursors[i].offset)
 			continue;
 		memset(&sub->cursors[i], 0, sizeof(sub->cursors[i]));
 		sub->cursors[i].offset = Min(lowest, conn->door->feeds[i].pos.offset);

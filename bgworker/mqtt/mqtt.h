@@ -261,7 +261,7 @@ typedef struct FlMqttSubscriber
 	FlMqttConn *conn;
 	int cursor_count;
 	int next_feed; /* which is read first the next time */
-	FlLogPosition *cursors; /* by feed number; offset -1: from the time `oldest` on */
+	FlLogPosition *cursors; /* by feed number; offset -1: to be found (fl_mqtt_find_start) */
 	bool rewound;           /* a subscription began in the past since it began to read alone */
 
 	/* what it has lost and is to be told (position.c) */
@@ -277,7 +277,6 @@ typedef struct FlMqttSubscriber
 	int restored_next;
 	int64 *exact; /* two per feed, for QoS 0 and 2: nothing below is sent at it but what was restored; NULL: none */
 	int exact_count;
-	TimestampTz oldest; /* where a shard is read from that has no bookmark (its cursor is -1) */
 	bool resuming; /* what is restored is not complete: nothing may be written of it */
 	int64 saved_ms; /* when the session's last checkpoint was written */
 	uint64 saved_delivered;
@@ -699,6 +698,7 @@ extern bool fl_mqtt_may_read_again(FlMqttDoor *door);
 
 /* in history.c */
 #define FL_MQTT_MAX_SOUGHT 64 /* filters of one SUBSCRIBE that ask for history */
+#define FL_MQTT_MAX_BESIDE 1000 /* filters of a connection that asks for it: each may have to note a place per shard */
 #define FL_MQTT_FROM_TIME INT64CONST(-1) /* in a plan: from the record of its time on */
 
 /* Where a subscription begins. */
@@ -739,7 +739,7 @@ typedef struct FlMqttWishes
 
 extern void fl_mqtt_read_wishes(const FlMqttProps *props, FlMqttWishes *wishes);
 /* May one more filter ask for history?  Each costs the door a look at every shard, and at every position. */
-extern bool fl_mqtt_may_seek(FlMqttWishes *wishes, const FlHistoryFrom *from);
+extern bool fl_mqtt_may_seek(const FlMqttConn *conn, FlMqttWishes *wishes, const FlHistoryFrom *from);
 /* Does a topic filter select topics of several streams? */
 extern bool fl_mqtt_reaches_several(FlMqttBytes topic_filter);
 /* Where the text is, in the memory of the turn; false: *why, and *resume where to begin instead or NULL. */

@@ -325,12 +325,11 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 }
 
 /* Filters come first: positions are wanted only where there are some. */
-static TimestampTz
+static void
 restore_filters(FlMqttConn *conn, const uint8 *events, Size len)
 {
 	FlSessionReader reader;
 	FlSessionEvent e;
-	TimestampTz oldest = PG_INT64_MAX;
 	FlBuf *out = &conn->door->out;
 
 	fl_buf_reset(out);
@@ -340,10 +339,7 @@ restore_filters(FlMqttConn *conn, const uint8 *events, Size len)
 		if (e.type != FL_SESSION_SUBSCRIBED)
 			continue;
 		if (fl_mqtt_restore_filter(conn, &e))
-		{
-			oldest = Min(oldest, e.since);
 			continue;
-		}
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s has lost its subscription to \"%.*s\"", fl_mqtt_name(conn),
 								 (int) Min(e.text_len, 200), (const char *) e.text),
@@ -353,7 +349,6 @@ restore_filters(FlMqttConn *conn, const uint8 *events, Size len)
 	}
 	if (out->len > 0)
 		(void) fl_mqtt_write_events(conn, 0, false);
-	return oldest;
 }
 
 /* After a failover the log may end before a bookmark. */
@@ -394,7 +389,7 @@ fl_mqtt_resume_session(FlMqttConn *conn)
 	events = MemoryContextAllocHuge(door->turn, len);
 	memcpy(events, door->out.data, len);
 	fl_mqtt_get_subscriber(conn)->resuming = true;
-	conn->sub->oldest = restore_filters(conn, events, len);
+	restore_filters(conn, events, len);
 	fl_mqtt_start_reading(conn);
 	for (int i = 0; i < conn->sub->cursor_count; i++)
 		set_cursor(conn, i, -1);

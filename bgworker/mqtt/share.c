@@ -52,36 +52,6 @@ struct FlMqttShare
 
 /* ---- which feeds are for it ---- */
 
-/* Can the filter select a topic below the prefix, which is empty or ends in `/`? */
-static bool
-touches(const uint8 *filter, Size len, const uint8 *prefix, Size prefix_len)
-{
-	const uint8 *f = filter;
-	const uint8 *end = filter + len;
-	const uint8 *p = prefix;
-	const uint8 *prefix_end = prefix + prefix_len;
-
-	if (prefix_len > 0 && prefix[0] == '$' && (filter[0] == '+' || filter[0] == '#'))
-		return false;
-	while (p < prefix_end)
-	{
-		const uint8 *slash = memchr(p, '/', (size_t) (prefix_end - p));
-		const uint8 *f_end = memchr(f, '/', (size_t) (end - f));
-		Size level = (Size) (slash - p);
-
-		if (f < end && *f == '#')
-			return true;
-		/* A topic below the prefix has one more level. */
-		if (f_end == NULL)
-			return false;
-		if (!(f_end - f == 1 && *f == '+') && ((Size) (f_end - f) != level || (level > 0 && memcmp(f, p, level) != 0)))
-			return false;
-		f = f_end + 1;
-		p = slash + 1;
-	}
-	return true;
-}
-
 static bool
 is_for(const FlMqttShare *share, const FlMqttFeed *feed)
 {
@@ -90,7 +60,7 @@ is_for(const FlMqttShare *share, const FlMqttFeed *feed)
 
 	for (int m = 0; m < count && !feed->gone; m++)
 		if (mounts[m].stream == feed->stream &&
-			touches(share->filter, share->len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
+			fl_topic_filter_reaches(share->filter, share->len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
 			return true;
 	return false;
 }

@@ -47,7 +47,6 @@ fl_mqtt_get_subscriber(FlMqttConn *conn)
 		dlist_init(&conn->sub->filters);
 		conn->sub->conn = conn;
 		conn->sub->window = Min(conn->receive_max, conn->max_unacked);
-		conn->sub->oldest = PG_INT64_MAX;
 		set_queue_limits(conn);
 	}
 	return conn->sub;
@@ -261,6 +260,13 @@ find_from(const FlMqttSubscription *item, const FlMqttWishes *wishes, FlHistoryF
 			break;
 	}
 	request->why = "a shared subscription begins where its group is";
+	if (*from == NULL && is_shared(item->filter))
+	{
+		FlMqttBytes inner = without(item->filter, filter_prefix(item->filter));
+
+		request->reason = FL_MQTT_RC_TOPIC_FILTER_INVALID;
+		return inner.len < 3 || memcmp(inner.data, "$s/", 3) != 0;
+	}
 	return *from == NULL || !is_shared(item->filter);
 }
 
@@ -280,7 +286,7 @@ examine(FlMqttConn *conn, const FlMqttSubscription *item, FlMqttWishes *wishes, 
 	if (request->reason != FL_MQTT_RC_SUCCESS || from == NULL)
 		return;
 	request->history = true;
-	if (!fl_mqtt_may_seek(wishes, from))
+	if (!fl_mqtt_may_seek(conn, wishes, from))
 	{
 		request->reason = FL_MQTT_RC_QUOTA_EXCEEDED;
 		request->why = "one packet asks for too much history";

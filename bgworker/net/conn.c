@@ -562,8 +562,8 @@ fl_net_close(FlNetConn *conn, const char *why)
 	fl_net_conn_bury(conn);
 }
 
-void
-fl_net_finish(FlNetConn *conn, const char *why)
+static void
+finish_within(FlNetConn *conn, const char *why, int64 ms)
 {
 	if (!fl_net_is_open(conn))
 		return;
@@ -577,8 +577,20 @@ fl_net_finish(FlNetConn *conn, const char *why)
 		conn->flags &= ~FL_NET_PAUSED;
 		fl_net_conn_interest(conn);
 	}
-	fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + FL_NET_FLUSH_MS);
+	fl_timer_arm(&conn->loop->wheel, &conn->timer, fl_net_now(conn->loop) + ms);
 	make_dirty(conn);
+}
+
+void
+fl_net_finish(FlNetConn *conn, const char *why)
+{
+	finish_within(conn, why, FL_NET_FLUSH_MS);
+}
+
+void
+fl_net_finish_slowly(FlNetConn *conn, const char *why)
+{
+	finish_within(conn, why, FL_NET_SLOW_MS);
 }
 
 const char *

@@ -47,6 +47,7 @@
 #define FL_NET_RESUMES    512   /* resumed connections per turn */
 #define FL_NET_LINGER_MS  1000  /* for the peer to read our last bytes */
 #define FL_NET_FLUSH_MS   5000  /* for our last bytes to leave */
+#define FL_NET_SLOW_MS    30000 /* the same to who is known to be slow */
 
 typedef struct FlNetLoop FlNetLoop;
 typedef struct FlNetConn FlNetConn;
@@ -219,6 +220,9 @@ extern void fl_net_close(FlNetConn *conn, const char *why);
  * done with the connection; the loop brings the last bytes to the peer.
  */
 extern void fl_net_finish(FlNetConn *conn, const char *why);
+
+/* The same for a peer that is slow, and has much to read before our last words. */
+extern void fl_net_finish_slowly(FlNetConn *conn, const char *why);
 
 extern bool fl_net_is_open(const FlNetConn *conn);
 

@@ -129,6 +129,7 @@ is("@{ ask($c, [ [ qq(\$s/beginning/$t), 1 ] ], from => 'beginning')->{reasons} 
 my $ack = ask($c, [ [ "\$share/g/$t", 1 ] ], from => 'beginning');
 is("@{ $ack->{reasons} }", '131', 'history of a shared subscription is refused');
 like(FleetlogTest::Mqtt::property($ack, 31), qr/group/, '... and the reason is told');
+is("@{ ask($c, [ [ qq(\$share/g/\$s/beginning/$t), 1 ] ])->{reasons} }", '143', '... in the topic form, too');
 is("@{ ask($c, [ [ 'acme/d2/x', 1 ] ], from => 'beginning')->{reasons} }", '135', 'no right to the filter, no right to its history');
 is("@{ ask($c, [ [ '$s/beginning/acme/d2/x', 1 ] ])->{reasons} }", '135', '... in the topic form, too');
 my $old = client('refused-4', version => 4);
@@ -488,6 +489,23 @@ for my $rounds (1, 2)
     ok($c->quiet(0), '... and nothing more');
     $c->disconnect;
 }
+
+# ---- a log that has become another one at the same offsets: an epoch has ended before what was read ----
+
+$shard = shard_of('acme/d1/ends/1');
+$tail = $s->sql("SELECT fleetlog.tail('telemetry', $shard)");
+$s->sql("INSERT INTO fleetlog.epoch_config (stream, shard, epoch, first_offset, timeline) VALUES ('telemetry'::regclass, $shard, 1, $tail - 1, 1)");
+$c = client('epochs');
+my $other = (1 - $shard) . ':' . $s->sql("SELECT fleetlog.tail('telemetry', 1 - $shard)");
+$ack = ask($c, [ [ 'acme/d1/ends/1', 1 ] ], from => "$shard:$tail\@0,$other");
+is("@{ $ack->{reasons} }", '131', 'behind the end of its epoch: refused');
+like(told($ack, 'fl-resume'), qr/\b$shard:@{[ $tail - 1 ]}\@0\b/, '... and told to resume at that end');
+is("@{ ask($c, [ [ 'acme/d1/ends/1', 1 ] ], from => qq($shard:$tail\@1,$other))->{reasons} }", '1', 'the same offset of the new epoch is good');
+$c->disconnect;
+$old = client('epochs-4', version => 4);
+is("@{ ask($old, [ [ qq(\$s/$shard:$tail\@0,$other/acme/d1/ends/1), 1 ] ])->{reasons} }", '128', 'a client of 3.1.1 is refused');
+like(PostgreSQL::Test::Utils::slurp_file($s->node->logfile), qr/may not subscribe to .*the log is another one since then/, '... and the log says why');
+$old->disconnect;
 
 # ---- clients that people have ----
 
