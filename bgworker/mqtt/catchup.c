@@ -40,6 +40,7 @@ typedef struct Budget
 	int records;
 	int64 bytes;
 	instr_time start; /* of the turn's catch-up */
+	uint64 us;        /* how long it may take */
 } Budget;
 
 void
@@ -226,7 +227,7 @@ is_used_up(const Budget *budget)
 		return true;
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, budget->start);
-	return INSTR_TIME_GET_MICROSEC(now) >= FL_MQTT_CATCHUP_US;
+	return (uint64) INSTR_TIME_GET_MICROSEC(now) >= budget->us;
 }
 
 static void
@@ -340,7 +341,8 @@ serve(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
 	FlMqttSubscriber *sub = conn->sub;
 	Budget mine = {.records = Min(budget->records, PER_CONNECTION),
 				   .bytes = Min(budget->bytes, PER_CONNECTION_BYTES),
-				   .start = budget->start};
+				   .start = budget->start,
+				   .us = budget->us};
 	Budget before = mine;
 	bool room = false;
 
@@ -384,6 +386,9 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 	/* A feed that has just come to be wanted is not where it was. */
 	if (dlist_is_empty(&door->lagging) || door->interest_changed)
 		return;
+	/* What is published meanwhile waits for the turn's end, more than once until it is delivered. */
+	budget.us = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0 ? FL_MQTT_CATCHUP_BUSY_US
+																			 : FL_MQTT_CATCHUP_US;
 	INSTR_TIME_SET_CURRENT(budget.start);
 	last = dlist_tail_node(&door->lagging);
 	/* Each is served once and goes to the end, so that all have their turn. */

@@ -113,10 +113,7 @@ literal_levels(FlMqttBytes filter)
 	return filter.len;
 }
 
-/*
- * Does a longer mount take all topics of the filter from this one?  (But for the
- * topic `a` of `a/#`, which decides nothing about whom offsets are meant for.)
- */
+/* Does a longer mount take all topics of the filter from this one, but `a` of `a/#`? */
 static bool
 is_covered(const FlMount *mount, FlMqttBytes filter)
 {
@@ -131,32 +128,53 @@ is_covered(const FlMount *mount, FlMqttBytes filter)
 	return false;
 }
 
-/* The one stream that offsets without a name are for; *several: it is not one. */
-static Oid
-only_stream(FlMqttBytes filter, bool *several)
+/* The mount that the topic `a` of `a/#` belongs to; NULL: none, or there is no such topic. */
+static const FlMount *
+mount_of_parent(FlMqttBytes filter)
 {
-	Oid stream = InvalidOid;
+	Size literal = literal_levels(filter);
+
+	if (literal < 2 || literal + 1 != filter.len || filter.data[literal] != '#')
+		return NULL;
+	return fl_mount_match((const char *) filter.data, literal - 1);
+}
+
+static bool
+mount_counts(const FlMount *mount, FlMqttBytes filter)
+{
+	return mount_is_reached(mount, filter) && !is_covered(mount, filter);
+}
+
+bool
+fl_mqtt_reaches(FlMqttBytes topic_filter, Oid stream)
+{
+	const FlMount *parent = mount_of_parent(topic_filter);
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
-	*several = false;
 	for (int m = 0; m < count; m++)
-	{
-		if (!mount_is_reached(&mounts[m], filter) || is_covered(&mounts[m], filter))
-			continue;
-		*several = *several || (OidIsValid(stream) && stream != mounts[m].stream);
-		stream = mounts[m].stream;
-	}
-	return stream;
+		if (mounts[m].stream == stream && mount_counts(&mounts[m], topic_filter))
+			return true;
+	return parent != NULL && parent->stream == stream;
 }
 
 bool
 fl_mqtt_reaches_several(FlMqttBytes topic_filter)
 {
-	bool several;
+	const FlMount *parent = mount_of_parent(topic_filter);
+	Oid first = parent != NULL ? parent->stream : InvalidOid;
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
 
-	(void) only_stream(topic_filter, &several);
-	return several;
+	for (int m = 0; m < count; m++)
+	{
+		if (!mount_counts(&mounts[m], topic_filter))
+			continue;
+		if (OidIsValid(first) && first != mounts[m].stream)
+			return true;
+		first = mounts[m].stream;
+	}
+	return false;
 }
 
 /* ---- a plan ---- */
@@ -166,8 +184,7 @@ typedef struct Reach
 {
 	Oid *streams;
 	int count;
-	Oid unnamed;  /* the one that offsets without a name are for */
-	bool several; /* there is no such one */
+	int whole; /* of the first so many more than one topic */
 } Reach;
 
 static bool
@@ -184,13 +201,26 @@ find_streams(FlMqttDoor *door, FlMqttBytes filter, Reach *reach)
 {
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
+	const FlMount *parent = mount_of_parent(filter);
 
-	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * (Size) Max(count, 1));
+	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * ((Size) count + 1));
 	reach->count = 0;
 	for (int m = 0; m < count; m++)
-		if (mount_is_reached(&mounts[m], filter) && !is_reached(reach, mounts[m].stream))
+		if (mount_counts(&mounts[m], filter) && !is_reached(reach, mounts[m].stream))
 			reach->streams[reach->count++] = mounts[m].stream;
-	reach->unnamed = only_stream(filter, &reach->several);
+	reach->whole = reach->count;
+	if (parent != NULL && !is_reached(reach, parent->stream))
+		reach->streams[reach->count++] = parent->stream;
+}
+
+/* A stream of which the filter selects one topic at most gives history by time, or where it is named. */
+static bool
+is_read_whole(const Reach *reach, Oid stream)
+{
+	for (int i = 0; i < reach->whole; i++)
+		if (reach->streams[i] == stream)
+			return true;
+	return false;
 }
 
 /* `telemetry`, or `public.telemetry`. */
@@ -209,9 +239,9 @@ names_stream(const FlHistoryPlace *place, const FlStreamInfo *stream)
 static bool
 find_stream(const FlHistoryPlace *place, const Reach *reach, Oid *stream, const char **why)
 {
-	*stream = place->stream_len == 0 ? reach->unnamed : InvalidOid;
+	*stream = place->stream_len == 0 && reach->whole > 0 ? reach->streams[0] : InvalidOid;
 	*why = "the filter reaches several streams; write <stream>:<shard>:<offset>";
-	if (place->stream_len == 0 && reach->several)
+	if (place->stream_len == 0 && reach->whole > 1)
 		return false;
 	*why = "a position names one of several streams; put its schema before it";
 	for (int i = 0; place->stream_len > 0 && i < reach->count; i++)
@@ -327,7 +357,8 @@ fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, const FlHistory
 		int64 tail;
 
 		start->from[i] = PG_INT64_MAX;
-		if (door->feeds[i].gone || !is_reached(&reach, door->feeds[i].stream))
+		if (door->feeds[i].gone || !is_reached(&reach, door->feeds[i].stream) ||
+			(from->kind == FL_HISTORY_PLACES && !is_read_whole(&reach, door->feeds[i].stream)))
 			continue;
 		if (from->kind == FL_HISTORY_TIME)
 			start->from[i] = FL_MQTT_FROM_TIME;

@@ -63,7 +63,8 @@
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
 #define FL_MQTT_CATCHUP_BYTES    (1024 * 1024) /* of stored batches, likewise */
-#define FL_MQTT_CATCHUP_US       3000 /* after which a turn reads no further for them */
+#define FL_MQTT_CATCHUP_US       3000 /* after which a turn reads no further for them, */
+#define FL_MQTT_CATCHUP_BUSY_US  500  /* and while others publish */
 #define FL_MQTT_CATCHUP_QUEUE    64   /* messages a lagging connection keeps at hand */
 #define FL_MQTT_EVICTIONS        64   /* per call of the registry */
 #define FL_MQTT_RETAINED_ROWS    512  /* rows of state tables looked at in a turn */
@@ -740,7 +741,8 @@ typedef struct FlMqttWishes
 extern void fl_mqtt_read_wishes(const FlMqttProps *props, FlMqttWishes *wishes);
 /* May one more filter ask for history?  Each costs the door a look at every shard, and at every position. */
 extern bool fl_mqtt_may_seek(const FlMqttConn *conn, FlMqttWishes *wishes, const FlHistoryFrom *from);
-/* Does a topic filter select topics of several streams? */
+/* May a topic filter select topics of the stream; of several? */
+extern bool fl_mqtt_reaches(FlMqttBytes topic_filter, Oid stream);
 extern bool fl_mqtt_reaches_several(FlMqttBytes topic_filter);
 /* Where the text is, in the memory of the turn; false: *why, and *resume where to begin instead or NULL. */
 extern bool fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, const FlHistoryFrom *from,

@@ -23,7 +23,6 @@
 
 #include "utils/timestamp.h"
 
-#include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
 
@@ -67,15 +66,7 @@ fl_mqtt_take_gap(FlMqttConn *conn, const FlMqttMessage *message)
 static bool
 reaches(const FlMqttFilter *filter, const FlMqttFeed *feed)
 {
-	FlMqttBytes text = fl_mqtt_topic_filter(filter);
-	int count;
-	const FlMount *mounts = fl_mount_list(&count);
-
-	for (int m = 0; m < count && !feed->gone; m++)
-		if (mounts[m].stream == feed->stream &&
-			fl_topic_filter_reaches(text.data, text.len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
-			return true;
-	return false;
+	return !feed->gone && fl_mqtt_reaches(fl_mqtt_topic_filter(filter), feed->stream);
 }
 
 void
