@@ -289,12 +289,18 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int most, Budget *bud
 		return true;
 	fl_mqtt_begin_transaction(door);
 	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, feed->pos.offset);
+	fl_log_reader_bound(reader, FL_MQTT_CATCHUP_PAGES);
 	while (room && budget->records > least && !is_used_up(budget))
 	{
 		FlLogPosition start = *cursor;
 
 		if (!fl_log_reader_next(reader, &batch))
+		{
+			/* Nothing on so many pages; they count like as many records. */
+			if (fl_log_reader_stopped(reader))
+				budget->records -= FL_MQTT_CATCHUP_PAGES;
 			break;
+		}
 		spend(budget, &batch);
 		room = offer_batch(door, conn, number, &batch, &start, cursor);
 	}
@@ -384,8 +390,13 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 	dlist_node *last;
 
 	/* A feed that has just come to be wanted is not where it was. */
-	if (dlist_is_empty(&door->lagging) || door->interest_changed)
+	if (dlist_is_empty(&door->lagging))
 		return;
+	if (door->interest_changed)
+	{
+		door->feed_more = true;
+		return;
+	}
 	/* What is published meanwhile waits for the turn's end, more than once until it is delivered. */
 	budget.us = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0 ? FL_MQTT_CATCHUP_BUSY_US
 																			 : FL_MQTT_CATCHUP_US;

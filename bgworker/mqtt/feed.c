@@ -399,14 +399,17 @@ run_feed(FlMqttDoor *door, int number)
 	door->current_feed = number;
 	fl_mqtt_begin_transaction(door);
 	reader = fl_log_reader_begin(feed->stream, feed->shard, &feed->pos, tail);
+	fl_log_reader_bound(reader, FL_MQTT_FEED_PAGES);
 	while (budget > 0)
 	{
 		int64 from = feed->pos.offset;
 		FlLogRecord rec;
 
-		end = !fl_log_reader_next(reader, &batch);
-		if (end)
+		if (!fl_log_reader_next(reader, &batch))
+		{
+			end = !fl_log_reader_stopped(reader);
 			break;
+		}
 		fl_batch_decoder_open(door->decoder, &batch);
 		while (fl_batch_decoder_next(door->decoder, &rec))
 			if (rec.log_offset >= from)

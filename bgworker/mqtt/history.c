@@ -91,12 +91,6 @@ fl_mqtt_may_seek(const FlMqttConn *conn, FlMqttWishes *wishes, const FlHistoryFr
 
 /* ---- which streams a filter reaches ---- */
 
-static bool
-mount_is_reached(const FlMount *mount, FlMqttBytes filter)
-{
-	return fl_topic_filter_reaches(filter.data, filter.len, (const uint8 *) mount->prefix, mount->prefix_len);
-}
-
 /* All topics of `a/+/b` begin with `a/`, and so do those of `a/#` but `a` itself. */
 static Size
 literal_levels(FlMqttBytes filter)
@@ -113,19 +107,23 @@ literal_levels(FlMqttBytes filter)
 	return filter.len;
 }
 
-/* Does a longer mount take all topics of the filter from this one, but `a` of `a/#`? */
-static bool
-is_covered(const FlMount *mount, FlMqttBytes filter)
+/*
+ * Length of the longest prefix of a mount that all topics of the filter have, but `a`
+ * of `a/#`: shorter ones have none of them.
+ */
+static Size
+covered_length(FlMqttBytes filter)
 {
 	Size literal = literal_levels(filter);
+	Size longest = 0;
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count; m++)
-		if (mounts[m].prefix_len > mount->prefix_len && mounts[m].prefix_len <= literal &&
+		if (mounts[m].prefix_len > longest && mounts[m].prefix_len <= literal &&
 			memcmp(mounts[m].prefix, filter.data, mounts[m].prefix_len) == 0)
-			return true;
-	return false;
+			longest = mounts[m].prefix_len;
+	return longest;
 }
 
 /* The mount that the topic `a` of `a/#` belongs to; NULL: none, or there is no such topic. */
@@ -140,20 +138,22 @@ mount_of_parent(FlMqttBytes filter)
 }
 
 static bool
-mount_counts(const FlMount *mount, FlMqttBytes filter)
+mount_counts(const FlMount *mount, FlMqttBytes filter, Size covered)
 {
-	return mount_is_reached(mount, filter) && !is_covered(mount, filter);
+	return mount->prefix_len >= covered &&
+		   fl_topic_filter_reaches(filter.data, filter.len, (const uint8 *) mount->prefix, mount->prefix_len);
 }
 
 bool
 fl_mqtt_reaches(FlMqttBytes topic_filter, Oid stream)
 {
 	const FlMount *parent = mount_of_parent(topic_filter);
+	Size covered = covered_length(topic_filter);
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count; m++)
-		if (mounts[m].stream == stream && mount_counts(&mounts[m], topic_filter))
+		if (mounts[m].stream == stream && mount_counts(&mounts[m], topic_filter, covered))
 			return true;
 	return parent != NULL && parent->stream == stream;
 }
@@ -163,12 +163,13 @@ fl_mqtt_reaches_several(FlMqttBytes topic_filter)
 {
 	const FlMount *parent = mount_of_parent(topic_filter);
 	Oid first = parent != NULL ? parent->stream : InvalidOid;
+	Size covered = covered_length(topic_filter);
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count; m++)
 	{
-		if (!mount_counts(&mounts[m], topic_filter))
+		if (!mount_counts(&mounts[m], topic_filter, covered))
 			continue;
 		if (OidIsValid(first) && first != mounts[m].stream)
 			return true;
@@ -202,11 +203,12 @@ find_streams(FlMqttDoor *door, FlMqttBytes filter, Reach *reach)
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 	const FlMount *parent = mount_of_parent(filter);
+	Size covered = covered_length(filter);
 
 	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * ((Size) count + 1));
 	reach->count = 0;
 	for (int m = 0; m < count; m++)
-		if (mount_counts(&mounts[m], filter) && !is_reached(reach, mounts[m].stream))
+		if (mount_counts(&mounts[m], filter, covered) && !is_reached(reach, mounts[m].stream))
 			reach->streams[reach->count++] = mounts[m].stream;
 	reach->whole = reach->count;
 	if (parent != NULL && !is_reached(reach, parent->stream))

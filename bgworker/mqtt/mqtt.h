@@ -61,6 +61,8 @@
 #define FL_MQTT_TAKEOVER_POLL_MS 20
 #define FL_MQTT_STATS_MS         1000 /* counters into the registry */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
+#define FL_MQTT_FEED_PAGES       2048 /* likewise, where there is nothing on them */
+#define FL_MQTT_CATCHUP_PAGES    256  /* per shard of a lagging connection, or group, and turn */
 #define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
 #define FL_MQTT_CATCHUP_BYTES    (1024 * 1024) /* of stored batches, likewise */
 #define FL_MQTT_CATCHUP_US       3000 /* after which a turn reads no further for them, */

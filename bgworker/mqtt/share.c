@@ -391,6 +391,7 @@ read_on(FlMqttDoor *door, FlMqttShare *share, int number, int64 tail, int *budge
 	FlLogReader *reader = fl_log_reader_begin(feed->stream, feed->shard, &at->pos, tail);
 	bool taken = true;
 
+	fl_log_reader_bound(reader, FL_MQTT_CATCHUP_PAGES);
 	while (taken && *budget > 0)
 	{
 		FlLogPosition start = at->pos;
@@ -398,7 +399,10 @@ read_on(FlMqttDoor *door, FlMqttShare *share, int number, int64 tail, int *budge
 		FlLogRecord rec;
 
 		if (!fl_log_reader_next(reader, &batch))
+		{
+			door->feed_more = door->feed_more || fl_log_reader_stopped(reader);
 			break;
+		}
 		fl_batch_decoder_open(door->decoder, &batch);
 		while (taken && fl_batch_decoder_next(door->decoder, &rec))
 		{

@@ -166,6 +166,15 @@ typedef struct FlLogReader FlLogReader;
  */
 extern FlLogReader *fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit);
 extern bool fl_log_reader_next(FlLogReader *reader, FlStoredBatch *out);
+
+/*
+ * For who must not be held up: look at no more than so many pages.  Where an append
+ * of millions was aborted there may be as many in a row without a batch; then
+ * fl_log_reader_next ends, fl_log_reader_stopped says why, and pos keeps how far it
+ * has come, for the next reader.
+ */
+extern void fl_log_reader_bound(FlLogReader *reader, uint32 pages);
+extern bool fl_log_reader_stopped(const FlLogReader *reader);
 extern void fl_log_reader_end(FlLogReader *reader);
 
 /*

@@ -30,6 +30,8 @@ struct FlLogReader
 	FlLogPosition *pos;			/* the caller's */
 	int64		limit;
 	bool		any;			/* a batch was returned */
+	uint32		pages_left;		/* that may be looked at; 0: any number */
+	bool		stopped;		/* none was left */
 	Relation	rel;			/* open segment */
 	int64		rel_upper;
 	BlockNumber nblocks;
@@ -55,6 +57,18 @@ fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit)
 	r->pos = pos;
 	r->limit = limit;
 	return r;
+}
+
+void
+fl_log_reader_bound(FlLogReader *r, uint32 pages)
+{
+	r->pages_left = pages;
+}
+
+bool
+fl_log_reader_stopped(const FlLogReader *r)
+{
+	return r->stopped;
 }
 
 static void
@@ -101,7 +115,19 @@ open_segment(FlLogReader *r)
 	return true;
 }
 
-/* Next live head in the open segment; false at its end. */
+/* The page that is next would be one too many: here the next reader goes on. */
+static bool
+must_stop(FlLogReader *r)
+{
+	if (r->pages_left == 0 || --r->pages_left > 0)
+		return false;
+	r->stopped = true;
+	r->pos->leaf = RelationGetRelid(r->rel);
+	r->pos->block = r->block;
+	return true;
+}
+
+/* Next live head in the open segment; false at its end, or when it has to stop. */
 static bool
 next_head(FlLogReader *r, uint32 *at, FlBatchHead *head)
 {
@@ -111,7 +137,7 @@ next_head(FlLogReader *r, uint32 *at, FlBatchHead *head)
 
 		if (!r->page_loaded)
 		{
-			if (r->block >= r->nblocks)
+			if (r->block >= r->nblocks || must_stop(r))
 				return false;
 			CHECK_FOR_INTERRUPTS();
 			fl_page_copy(r->rel, r->block, NULL, r->page, &r->info);
@@ -202,7 +228,7 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 	uint32		at;
 	FlBatchHead head;
 
-	while (r->pos->offset < r->limit)
+	while (r->pos->offset < r->limit && !r->stopped)
 	{
 		if (was_trimmed(r))
 			return false;
@@ -233,6 +259,8 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 			r->any = true;
 			return true;
 		}
+		if (r->stopped)
+			return false;
 		if (r->pos->offset < r->rel_upper)
 		{
 			/* Retention may have emptied it. */

@@ -9,7 +9,7 @@
 
 #include "fleetlog/session_event.h"
 
-#define MAX_OUT 256
+#define MAX_OUT (128 * 1024) /* a filter may have 65,535 bytes */
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -25,7 +25,9 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	e.name = key;
 	e.name_len = 10;
 	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
-	for (int type = FL_SESSION_AT; type <= FL_SESSION_AWAY; type++)
+	e.text = key;
+	e.text_len = 9;
+	for (int type = FL_SESSION_AT; type <= FL_SESSION_START; type++)
 	{
 		e.type = (uint8_t) type;
 		fl_session_encode_event(&out, &e);
@@ -39,13 +41,13 @@ check_written_back(const FlSessionEvent *e)
 {
 	FlSessionEvent at = {
 		.type = FL_SESSION_AT, .stream = e->stream, .shard = e->shard, .log_offset = e->log_offset - e->distance};
-	uint8_t bytes[MAX_OUT];
+	static uint8_t bytes[MAX_OUT];
 	FlBuf out;
 	FlSessionReader reader;
 	FlSessionEvent again;
 
 	fl_buf_init_fixed(&out, bytes, sizeof(bytes));
-	if (e->type == FL_SESSION_RECEIVED)
+	if (e->type == FL_SESSION_RECEIVED || e->type == FL_SESSION_SENT)
 		fl_session_encode_event(&out, &at);
 	fl_session_encode_event(&out, e);
 	FL_FUZZ_ASSERT(!out.failed);

@@ -93,17 +93,19 @@ $all->messages(20);
 # What a member refuses is nobody else's.
 my $picky = $s->device('d1', client_id => 'picky', properties => [ [ 33, 1 ] ]);
 $picky->subscribe([ [ '$share/g/acme/d1/#', 1 ] ]);
-publish('acme/d1/n', 530, 531);
-my $unwanted = $picky->expect('PUBLISH');
+# Whose turn it is, is for the front doors to say: as many as it takes until one comes to it.
+my $n = 530;
+my $unwanted;
+FleetlogTest::wait_until(sub { publish('acme/d1/n', $n++); $unwanted = $picky->read_packet(0.1); return ref $unwanted; }, 'one to come to it');
 $picky->answer(0x40, $unwanted->{pid}, 0x99);
 $picky->ping;
 $picky->reset;
 FleetlogTest::wait_until(sub { $s->sql("SELECT count(*) FROM fleetlog.stat_connection WHERE client_id = 'picky'") == 0 }, 'it to be gone', 10);
-publish('acme/d1/n', 532);
+publish('acme/d1/n', $n);
 my @rest = ($stays->messages(1));
-push @rest, $stays->messages(1) while @rest < 3 && $rest[-1]{payload} != 532;
+push @rest, $stays->messages(1) while $rest[-1] && $rest[-1]{payload} != $n;
 is(scalar(grep { $_->{payload} == $unwanted->{payload} } @rest), 0, 'MQTT-4.8.2-6: what it refused comes to nobody');
-$all->messages(3);
+$all->messages($n - 529);
 
 # QoS 2: a delivery that was begun may not be sent to anybody else.
 my $exact = $s->device('d1', client_id => 'exact');

@@ -176,6 +176,22 @@ for my $case ([ 0, 5, 20 ], [ 1, 5, 20 ], [ 1, 5, 1 ], [ 1, 4, 20 ], [ 0, 4, 20 
     $c->disconnect;
 }
 
+# ---- what was aborted is passed over, however much it is, by who reads live, in a group, or back ----
+
+send_all('acme/d1/holes', 'before');
+my %reader = map { $_ => client("holes-$_") } qw(live group past);
+ask($reader{live}, [ [ 'acme/d1/holes', 1 ] ]);
+ask($reader{group}, [ [ '$share/h/acme/d1/holes', 1 ] ]);
+my $hole = shard_of('acme/d1/holes');
+my $pages = $s->sql("SELECT sum(pg_relation_size(relid)) / 8192 FROM pg_partition_tree('telemetry') WHERE isleaf");
+$s->sql("BEGIN; SELECT count(fleetlog.append('telemetry', 'acme/d1/holes', convert_to(md5(n::text) || md5((n + 1)::text), 'UTF8'), shard => $hole)) FROM generate_series(1, 60000) n; ROLLBACK");
+cmp_ok($s->sql("SELECT sum(pg_relation_size(relid)) / 8192 FROM pg_partition_tree('telemetry') WHERE isleaf"), '>', $pages + 600, 'more pages than one turn looks at hold nothing');
+send_all('acme/d1/holes', 'after');
+ask($reader{past}, [ [ 'acme/d1/holes', 1 ] ], from => 'beginning');
+is(texts($reader{past}->messages(2)), 'before after', 'history goes over them');
+is(texts($reader{$_}->messages(1)), 'after', "... and who reads $_ does") for qw(live group);
+$_->disconnect for values %reader;
+
 # ---- several subscriptions of one connection ----
 
 $c = client('several');
