@@ -337,6 +337,7 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 g
 	place->qos = how->qos;
 	place->retain = how->retain;
 	place->position = how->position;
+	place->pass = sub->pass;
 	place->gap = gap;
 	place->ids = NULL;
 	if (how->id_count > 0)
@@ -390,6 +391,8 @@ fl_mqtt_drain_queue(FlMqttConn *conn)
 		free_queued(conn->door, &item);
 		conn->stats_dirty = true;
 	}
+	if (sub->queue_len == 0 && sub->rewound && !sub->lagging)
+		fl_mqtt_forget_starts(conn);
 	/* An idle subscriber holds no queue. */
 	if (sub->queue_len == 0 && sub->queue_cap > FIRST_QUEUE)
 	{

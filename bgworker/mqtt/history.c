@@ -380,21 +380,28 @@ fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, const FlHistory
 
 /* ---- carrying it out ---- */
 
-static void
-set_start(FlMqttFilter *filter, int feed, int64 log_offset)
+static FlMqttBegin *
+note_start(FlMqttFilter *filter, int feed)
 {
 	FlMqttDoor *door = filter->conn->door;
 
 	if (feed >= filter->start_count)
 	{
-		filter->starts = filter->starts == NULL
-							 ? MemoryContextAlloc(door->context, sizeof(int64) * (Size) door->feed_count)
-							 : repalloc(filter->starts, sizeof(int64) * (Size) door->feed_count);
+		Size size = sizeof(FlMqttBegin) * (Size) door->feed_count;
+
+		filter->starts = filter->starts == NULL ? MemoryContextAlloc(door->context, size) : repalloc(filter->starts, size);
 		memset(filter->starts + filter->start_count, 0,
-			   sizeof(int64) * (Size) (door->feed_count - filter->start_count));
+			   sizeof(FlMqttBegin) * (Size) (door->feed_count - filter->start_count));
 		filter->start_count = door->feed_count;
 	}
-	filter->starts[feed] = log_offset;
+	return &filter->starts[feed];
+}
+
+/* The subscription itself begins there. */
+static void
+set_start(FlMqttFilter *filter, int feed, int64 log_offset)
+{
+	*note_start(filter, feed) = (FlMqttBegin) {.at = log_offset, .asked = log_offset};
 }
 
 static void
@@ -417,8 +424,13 @@ keep_from_others(FlMqttFilter *filter, int feed, int64 below)
 		FlMqttFilter *other = dlist_container(FlMqttFilter, node, iter.cur);
 
 		if (other != filter && other->share == NULL &&
-			(feed >= other->start_count || other->starts[feed] < below))
-			set_start(other, feed, below);
+			(feed >= other->start_count || other->starts[feed].at < below))
+		{
+			FlMqttBegin *begin = note_start(other, feed);
+
+			begin->at = below;
+			begin->pass = other->conn->sub->pass;
+		}
 	}
 }
 
@@ -477,13 +489,17 @@ fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
 		return;
 	read_alone(conn);
 	sub->dropped += start->lost;
+	sub->pass++;
 	for (int i = 0; i < start->count; i++)
 	{
 		if (start->from[i] == PG_INT64_MAX)
 			continue;
 		set_back(filter, i, start->from[i]);
 		if (start->from[i] > 0)
+		{
 			set_start(filter, i, start->from[i]);
+			sub->rewound = true;
+		}
 		if (start->gone != NULL && filter->position != FL_MQTT_POSITION_OFF)
 			fl_mqtt_note_gap(conn, i, start->gone[i]);
 	}
@@ -510,8 +526,8 @@ fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail)
 
 		if (filter->share != NULL)
 			continue;
-		if (feed < filter->start_count && filter->starts[feed] > 0)
-			noted = Min(noted, filter->starts[feed]);
+		if (feed < filter->start_count && filter->starts[feed].at > 0)
+			noted = Min(noted, filter->starts[feed].at);
 		else
 			since = Min(since, filter->since);
 	}
@@ -578,6 +594,27 @@ is_sought(const FlMqttSeek *seek, const FlMqttFilter *filter)
 }
 
 /*
+ * Where a filter begins, as far as its client knows: what was still waiting for it when
+ * it noted its start has not been sent.  Whether something that waits is for this filter
+ * is not known, so that it may get more than it has to: QoS 1 allows that.
+ */
+static int64
+start_unsent(const FlMqttSubscriber *sub, const FlMqttFilter *filter, int feed)
+{
+	FlMqttBegin begin = feed < filter->start_count ? filter->starts[feed] : (FlMqttBegin) {0};
+	int64 start = begin.at;
+
+	for (uint32 i = 0; begin.pass != 0 && i < sub->queue_len; i++)
+	{
+		const FlMqttQueued *item = &sub->queue[(sub->queue_head + i) % sub->queue_cap];
+
+		if (item->message->feed == feed && (int32) (item->pass - begin.pass) < 0)
+			start = Min(start, Max(item->message->log_offset, begin.asked));
+	}
+	return start;
+}
+
+/*
  * More than MAX_STARTS are not written: then what the others have been given comes
  * again after a reconnect, which QoS 1 allows.
  */
@@ -603,7 +640,7 @@ fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, cons
 			continue;
 		for (int i = 0; i < door->feed_count && left > 0; i++)
 		{
-			int64 start = i < filter->start_count ? filter->starts[i] : 0;
+			int64 start = start_unsent(conn->sub, filter, i);
 
 			if (bookmarks[i] < given[i])
 				start = Max(start, given[i]);
@@ -652,7 +689,7 @@ fl_mqtt_skip_history(FlMqttConn *conn)
 			FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 
 			if (filter->share == NULL)
-				lowest = Min(lowest, i < filter->start_count ? filter->starts[i] : 0);
+				lowest = Min(lowest, i < filter->start_count ? filter->starts[i].at : 0);
 		}
 		if (sub->cursors[i].offset < 0 || lowest <= sub->cursors[i].offset)
 			continue;
@@ -661,10 +698,15 @@ fl_mqtt_skip_history(FlMqttConn *conn)
 	}
 }
 
-/* Places that the feeds have passed need not be noted any longer. */
+/*
+ * Places that have been passed by all that was sent need not be noted any longer: what
+ * waits in the queue lies before some of them, and where the connection ends it is read
+ * again.
+ */
 void
 fl_mqtt_forget_starts(FlMqttConn *conn)
 {
+	int64 *unsent = fl_mqtt_unsent_from(conn);
 	dlist_iter iter;
 
 	conn->sub->rewound = false;
@@ -674,8 +716,10 @@ fl_mqtt_forget_starts(FlMqttConn *conn)
 		bool passed = true;
 
 		for (int i = 0; i < filter->start_count; i++)
-			passed = passed && filter->starts[i] <= conn->door->feeds[i].pos.offset;
+			passed = passed && filter->starts[i].at <= unsent[i];
 		if (passed)
 			free_starts(filter);
+		else
+			conn->sub->rewound = true;
 	}
 }

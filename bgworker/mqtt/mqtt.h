@@ -152,13 +152,21 @@ typedef struct FlMqttWillMessage
 	uint8 bytes[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttWillMessage;
 
+/* Where a filter begins in a shard, when that is beyond the place of its connection. */
+typedef struct FlMqttBegin
+{
+	int64 at;    /* records below are not for it; 0: none is kept from it */
+	int64 asked; /* ... and below this one never were */
+	uint32 pass; /* when it was noted: how often the connection had been set back; 0: by the subscription itself */
+} FlMqttBegin;
+
 /* A subscription: one filter of one connection. */
 typedef struct FlMqttFilter
 {
 	dlist_node node; /* in its subscriber's list */
 	FlMqttConn *conn;
 	TimestampTz since; /* records appended before it are not for it */
-	int64 *starts;     /* by feed: nor are those below; NULL: none are */
+	FlMqttBegin *starts; /* by feed; NULL: nothing is noted */
 	int start_count;
 	uint32 id; /* subscription identifier, 0 = none */
 	uint8 qos;
@@ -227,6 +235,7 @@ typedef struct FlMqttQueued
 	uint8 qos;              /* 1 or 2 */
 	bool retain;
 	uint8 position; /* FlMqttPositionWish */
+	uint32 pass;    /* how often the connection had been set back by then */
 } FlMqttQueued;
 
 typedef struct FlMqttAliases
@@ -265,7 +274,8 @@ typedef struct FlMqttSubscriber
 	int cursor_count;
 	int next_feed; /* which is read first the next time */
 	FlLogPosition *cursors; /* by feed number; offset -1: to be found (fl_mqtt_find_start) */
-	bool rewound;           /* a subscription began in the past since it began to read alone */
+	bool rewound;           /* some filter has noted where it begins, and that may matter */
+	uint32 pass;            /* how often it has been set back */
 
 	/* what it has lost and is to be told (position.c) */
 	uint32 *gaps; /* by feed; NULL: nothing */
@@ -753,7 +763,7 @@ extern bool fl_mqtt_plan_history(FlMqttConn *conn, FlMqttBytes topic_filter, con
 extern void fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start);
 /* A filter has gone: what only it wanted is not read. */
 extern void fl_mqtt_skip_history(FlMqttConn *conn);
-/* The connection is with its feeds again. */
+/* The connection is with its feeds again, or its queue is empty. */
 extern void fl_mqtt_forget_starts(FlMqttConn *conn);
 /* Room for so many filters, in the memory of the turn; then one after the other. */
 extern void fl_mqtt_seek_init(FlMqttDoor *door, FlMqttSeek *seek, int filters);
@@ -777,7 +787,7 @@ static inline bool
 fl_mqtt_begins_later(const FlMqttFilter *filter, int feed, TimestampTz ts, int64 log_offset)
 {
 	return ts < filter->since ||
-		   (filter->starts != NULL && feed < filter->start_count && log_offset < filter->starts[feed]);
+		   (filter->starts != NULL && feed < filter->start_count && log_offset < filter->starts[feed].at);
 }
 
 /* in position.c */
