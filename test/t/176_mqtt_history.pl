@@ -176,6 +176,22 @@ for my $case ([ 0, 5, 20 ], [ 1, 5, 20 ], [ 1, 5, 1 ], [ 1, 4, 20 ], [ 0, 4, 20 
     $c->disconnect;
 }
 
+# At QoS 2 each is handed over once, too.
+$publisher->publish_released('acme/d1/exact', "e$_") for 1 .. 30;
+my $exact = client('exact', properties => [ [ 33, 3 ] ]);
+is("@{ ask($exact, [ [ 'acme/d1/exact', 2 ] ], from => 'beginning')->{reasons} }", '2', 'QoS 2: granted');
+$publisher->publish_released('acme/d1/exact', "e$_") for 31 .. 33;
+my @exact;
+while (@exact < 33)
+{
+    my $p = $exact->read_packet;
+    last unless ref $p;
+    if ($p->{name} eq 'PUBLISH') { push @exact, $p; $exact->pubrec($p->{pid}); }
+    elsif ($p->{name} eq 'PUBREL') { $exact->pubcomp($p->{pid}); }
+}
+is(join(' ', map { "$_->{payload}:$_->{qos}" } @exact), join(' ', map { "e$_:2" } 1 .. 33), '... history, then live, in order, none twice');
+$exact->disconnect;
+
 # ---- what was aborted is passed over, however much it is, by who reads live, in a group, or back ----
 
 send_all('acme/d1/holes', 'before');

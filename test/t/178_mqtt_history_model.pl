@@ -1,6 +1,6 @@
 # M11, M7: overlapping subscriptions of one session that begin at random places, begin anew, are given up and resumed over
-# reconnects, while others publish.  Whatever the order of all that: each subscription gets every record of its topics from
-# its beginning on, in the order of the shard, each once (or again with DUP after a reconnect).  Every beginning has a
+# reconnects and kill -9, while others publish.  Whatever the order of all that: each subscription gets every record of its topics from
+# its beginning on, in the order of the shard, each once (after a reconnect perhaps once more).  Every beginning has a
 # subscription identifier of its own, so that each delivery says for which ones it is.
 use strict;
 use warnings;
@@ -110,6 +110,25 @@ sub seek_somewhere
     return subscribe($filter, \@start, "0:$start[0],1:$start[1]");
 }
 
+sub connect_publisher
+{
+    $publisher = $s->raw;
+    $publisher->login(client_id => 'publisher', user => 'acme/d1', password => 'pw-d1');
+    return;
+}
+
+sub crash
+{
+    note_down('crash');
+    $s->kill9_and_start;
+    $s->wait_for_mqtt;
+    $_->close for $c, $publisher;
+    @unacked = ();
+    connect_publisher();
+    is(connect_reader(), 1, 'the session is there after a crash') or die;
+    return;
+}
+
 sub step
 {
     my ($can_reconnect) = @_;
@@ -124,6 +143,7 @@ sub step
     elsif ($what < 95) { unsubscribe($filter) if $current{$filter}; }
     elsif ($can_reconnect)
     {
+        return crash() if rand() < 0.1;
         note_down('reconnect');
         # What has been acknowledged is known to the server; what is on the way to us is read, or comes again.
         $c->send_raw(FleetlogTest::Mqtt::packet(0xC0, ''));
@@ -205,8 +225,7 @@ for my $round (1 .. $rounds)
     srand $seed + $round;
     ($name, $space, $id) = ("reader-$round", "acme/d1/$round", 0);
     (@unacked, %beginnings, %current, @log, %wanted) = ();
-    $publisher = $s->raw;
-    $publisher->login(client_id => 'publisher', user => 'acme/d1', password => 'pw-d1');
+    connect_publisher();
     $publisher->publish_acked("$space/$topics[rand @topics]", 'x') for 1 .. 50;
     connect_reader();
     step($_ > 10) for 1 .. 200;
