@@ -25,6 +25,7 @@
 #define FL_MAX_WATCHED   16
 #define FL_MAX_SECONDS   7200 /* of which the rate of each is kept */
 #define FL_NAME_SIZE     256
+#define FL_MAX_FILTERS   4
 
 /* ---- hist.c: latencies, in nanoseconds, within 0.8 % ---- */
 
@@ -61,8 +62,10 @@ typedef struct FlOptions
 
 	int version;
 	int connections; /* publishers */
-	int subscribers; /* of sub_filter, numbered after the publishers */
-	const char *sub_filter;
+	int subscribers; /* numbered after the publishers */
+	const char *sub_filter[FL_MAX_FILTERS]; /* templates: what each of them subscribes to, in one packet */
+	int nsub_filters;
+	int filters_each; /* how often a template with %m stands in it, with m from 0 */
 	int sub_qos;
 	const char *each_filter; /* template: each publisher subscribes to it; NULL: none */
 	const char *client_id;   /* templates */
@@ -88,16 +91,19 @@ typedef struct FlOptions
 	int64_t duration;  /* ns; 0: until messages are sent */
 	int64_t warmup;    /* ns */
 	uint64_t messages; /* 0: until duration is over */
+	bool retain;
 	int64_t ahead;     /* messages that publishers may be ahead of the slowest subscriber; 0: unlimited */
 	int64_t drain;     /* ns to wait for what is outstanding */
 
-	int64_t idle; /* ns to stay connected before publishing or leaving */
+	int64_t idle;   /* ns to stay connected before publishing or leaving */
+	uint64_t await; /* ... or less, until so many messages have been received; 0: all of it */
 	int storms;   /* times that all connections drop and come back */
 	bool no_publish;
 
 	pid_t watched[FL_MAX_WATCHED]; /* processes (with descendants) whose CPU and memory are sampled */
 	int nwatched;
 	const char *truth; /* file name, NULL: none */
+	bool say_ready;
 	bool json;
 	bool quiet;
 } FlOptions;
@@ -105,8 +111,8 @@ typedef struct FlOptions
 /* Fills *o or ends the program. */
 extern void fl_options_read(FlOptions *o, int argc, char **argv);
 
-/* Expands %d (connection number) in a template. */
-extern void fl_template_expand(char *out, size_t size, const char *template, int number);
+/* Expands %d (connection number) and %m (what is counted within a connection) in a template, each once. */
+extern void fl_template_expand(char *out, size_t size, const char *template, int number, uint64_t m);
 
 /* ---- what parent and children share ---- */
 
@@ -151,6 +157,8 @@ typedef struct FlResult
 	int done_step;
 	int64_t first_connect; /* of the last connect phase */
 	int64_t last_connect;
+	int64_t first_received; /* of all messages that came to it */
+	int64_t last_received;
 	int64_t span_begin; /* of the measured part of publishing */
 	int64_t span_end;
 	double self_cpu; /* seconds of CPU in the publish phase */
@@ -270,7 +278,8 @@ typedef struct FlProc
 	int64_t last_poll;    /* when sockets were looked at before */
 
 	bool publishing;
-	int64_t begin; /* of publishing */
+	bool topic_changes; /* the topic's template has a %m */
+	int64_t begin;      /* of publishing */
 	int64_t measure_from;
 	int64_t stop;       /* no message leaves after this; INT64_MAX: none */
 	uint64_t scheduled; /* open loop: messages of this process that have become due */

@@ -232,17 +232,17 @@ greet(FlProc *p, FlConn *c)
 		fl_conn_fail(p, c);
 		return;
 	}
-	fl_template_expand(client_id, sizeof(client_id), o->client_id, c->number);
+	fl_template_expand(client_id, sizeof(client_id), o->client_id, c->number, 0);
 	connect.client_id = client_id;
 	connect.session_expiry = o->clean ? 0 : o->session_expiry;
 	if (o->user != NULL)
 	{
-		fl_template_expand(user, sizeof(user), o->user, c->number);
+		fl_template_expand(user, sizeof(user), o->user, c->number, 0);
 		connect.user = user;
 	}
 	if (o->password != NULL)
 	{
-		fl_template_expand(password, sizeof(password), o->password, c->number);
+		fl_template_expand(password, sizeof(password), o->password, c->number, 0);
 		connect.password = password;
 	}
 	c->state = FL_CONN_GREETING;
@@ -269,12 +269,41 @@ become_ready(FlProc *p, FlConn *c, bool session_present)
 	}
 }
 
+static int
+times(const FlOptions *o, const char *template)
+{
+	return strstr(template, "%m") != NULL ? o->filters_each : 1;
+}
+
+/* Asks for everything that a connection wants, in one packet. */
+static void
+subscribe(FlProc *p, FlConn *c)
+{
+	const FlOptions *o = p->o;
+	const char *const *templates = c->subscriber ? o->sub_filter : &o->each_filter;
+	int ntemplates = c->subscriber ? o->nsub_filters : 1;
+	uint8_t *filters = p->wbuf + FL_MQ_OVERHEAD;
+	uint8_t head[FL_MQ_OVERHEAD];
+	size_t len = 0, head_len;
+	char filter[FL_NAME_SIZE];
+
+	for (int i = 0; i < ntemplates; i++)
+	{
+		for (int m = 0; m < times(o, templates[i]); m++)
+		{
+			fl_template_expand(filter, sizeof(filter), templates[i], c->number, m);
+			len += fl_mq_subscribe_filter(filters + len, filter, o->sub_qos);
+		}
+	}
+	head_len = fl_mq_subscribe_head(head, o->version, SUBSCRIBE_ID, len);
+	memcpy(filters - head_len, head, head_len);
+	c->state = FL_CONN_SUBSCRIBING;
+	fl_conn_send(p, c, filters - head_len, head_len + len);
+}
+
 static void
 on_connack(FlProc *p, FlConn *c, const FlMqPacket *packet)
 {
-	char filter[FL_NAME_SIZE];
-	uint8_t subscribe[FL_NAME_SIZE + FL_MQ_OVERHEAD];
-	const char *template = c->subscriber ? p->o->sub_filter : p->o->each_filter;
 	FlMqConnack ack;
 
 	if (!fl_mq_read_connack(packet, p->o->version, &ack) || ack.code != 0)
@@ -291,28 +320,25 @@ on_connack(FlProc *p, FlConn *c, const FlMqPacket *packet)
 	p->r->n.sessions_present += ack.session_present;
 	c->alias_maximum = ack.alias_maximum;
 	c->window = p->o->window < ack.receive_maximum ? p->o->window : ack.receive_maximum;
-	if (template == NULL)
-	{
+	if (c->subscriber || p->o->each_filter != NULL)
+		subscribe(p, c);
+	else
 		become_ready(p, c, ack.session_present);
-		return;
-	}
-	c->state = FL_CONN_SUBSCRIBING;
-	fl_template_expand(filter, sizeof(filter), template, c->number);
-	fl_conn_send(p, c, subscribe, fl_mq_subscribe(subscribe, p->o->version, SUBSCRIBE_ID, filter, p->o->sub_qos));
 }
 
 static void
 on_suback(FlProc *p, FlConn *c, const FlMqPacket *packet)
 {
 	uint16_t id;
-	uint8_t code;
+	int granted, refused;
 
-	if (!fl_mq_read_ack(packet, p->o->version, &id, &code) || id != SUBSCRIBE_ID)
+	if (!fl_mq_read_suback(packet, p->o->version, &id, &granted, &refused) || id != SUBSCRIBE_ID)
 		p->r->n.protocol_errors++;
-	else if (code >= 0x80)
-		p->r->n.sub_refused++;
 	else
-		p->r->n.subscribed++;
+	{
+		p->r->n.subscribed += granted;
+		p->r->n.sub_refused += refused;
+	}
 	if (c->state == FL_CONN_SUBSCRIBING)
 		become_ready(p, c, false);
 }
@@ -331,7 +357,9 @@ on_publish(FlProc *p, FlConn *c, const FlMqPacket *packet, int64_t now, uint8_t 
 		p->r->n.protocol_errors++;
 		return 0;
 	}
-	p->r->n.received++;
+	if (p->r->n.received++ == 0)
+		p->r->first_received = now;
+	p->r->last_received = now;
 	p->r->n.received_dup += m.dup;
 	p->r->n.received_retained += m.retain;
 	if (fl_payload_read(m.payload, m.payload_len, &number, &seq, &stamp))

@@ -125,6 +125,11 @@ connect_all(Parent *m, FlStory *story)
 	story->connect_seconds = connect_seconds(m);
 	story->connect_cpu = total_cpu(&after) - total_cpu(&story->before);
 	free(after.process);
+	if (o->say_ready)
+	{
+		puts("ready");
+		fflush(stdout);
+	}
 	if (o->idle > 0)
 		run_phase(m, FL_PHASE_IDLE);
 	fl_sample_take(&story->connected, o, true);

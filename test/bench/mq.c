@@ -141,29 +141,36 @@ fl_mq_connect(uint8_t *out, const FlMqConnect *c)
 }
 
 size_t
-fl_mq_subscribe(uint8_t *out, int version, uint16_t id, const char *filter, int qos)
+fl_mq_subscribe_head(uint8_t *out, int version, uint16_t id, size_t filters_len)
 {
-	size_t len = strlen(filter);
 	size_t n = 0;
 
 	out[n++] = FL_MQ_SUBSCRIBE << 4 | 0x02;
-	n += put_varint(out + n, 2 + (version == FL_MQ_5 ? 1 : 0) + 2 + len + 1);
+	n += put_varint(out + n, 2 + (version == FL_MQ_5 ? 1 : 0) + filters_len);
 	n += put16(out + n, id);
 	if (version == FL_MQ_5)
 		out[n++] = 0;
-	n += put_string(out + n, filter, len);
+	return n;
+}
+
+size_t
+fl_mq_subscribe_filter(uint8_t *out, const char *filter, int qos)
+{
+	size_t n = put_string(out, filter, strlen(filter));
+
 	out[n++] = (uint8_t) qos;
 	return n;
 }
 
 size_t
-fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias, int qos, bool dup,
+fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias, int flags,
 				   uint16_t id, size_t payload_len)
 {
 	size_t properties = alias > 0 ? 3 : 0;
+	int qos = flags >> 1 & 3;
 	size_t n = 0;
 
-	out[n++] = FL_MQ_PUBLISH << 4 | (dup ? 0x08 : 0) | qos << 1;
+	out[n++] = FL_MQ_PUBLISH << 4 | flags;
 	n += put_varint(out + n,
 					2 + topic_len + (qos > 0 ? 2 : 0) + (version == FL_MQ_5 ? 1 + properties : 0) + payload_len);
 	n += put_string(out + n, topic, topic_len);
@@ -329,13 +336,26 @@ fl_mq_read_ack(const FlMqPacket *p, int version, uint16_t *id, uint8_t *code)
 
 	*id = (uint16_t) get_bytes(&r, 2);
 	*code = 0;
-	if (p->type == FL_MQ_SUBACK)
-	{
-		if (version == FL_MQ_5)
-			skip(&r, get_varint(&r));
-		*code = (uint8_t) get_bytes(&r, 1);
-	}
-	else if (version == FL_MQ_5 && r.at < r.end)
+	if (version == FL_MQ_5 && r.at < r.end)
 		*code = (uint8_t) get_bytes(&r, 1);
 	return r.ok && *id != 0;
+}
+
+bool
+fl_mq_read_suback(const FlMqPacket *p, int version, uint16_t *id, int *granted, int *refused)
+{
+	Reader r = reader_of(p);
+
+	*id = (uint16_t) get_bytes(&r, 2);
+	*granted = *refused = 0;
+	if (version == FL_MQ_5)
+		skip(&r, get_varint(&r));
+	while (r.ok && r.at < r.end)
+	{
+		if (get_bytes(&r, 1) >= 0x80)
+			(*refused)++;
+		else
+			(*granted)++;
+	}
+	return r.ok && *id != 0 && *granted + *refused > 0;
 }

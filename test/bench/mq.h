@@ -85,11 +85,22 @@ typedef struct FlMqPublish
 } FlMqPublish;
 
 extern size_t fl_mq_connect(uint8_t *out, const FlMqConnect *c);
-extern size_t fl_mq_subscribe(uint8_t *out, int version, uint16_t id, const char *filter, int qos);
 
-/* Writes all of a PUBLISH but its payload, which the caller appends.  alias 0: none; topic_len 0 goes with an alias. */
+/*
+ * SUBSCRIBE in parts: its head, for filters whose encoded lengths (FL_MQ_FILTER_SIZE of each) sum up to filters_len, and
+ * then each filter.
+ */
+#define FL_MQ_FILTER_SIZE(filter) (2 + strlen(filter) + 1)
+extern size_t fl_mq_subscribe_head(uint8_t *out, int version, uint16_t id, size_t filters_len);
+extern size_t fl_mq_subscribe_filter(uint8_t *out, const char *filter, int qos);
+
+/*
+ * Writes all of a PUBLISH but its payload, which the caller appends.  flags: the lower half of the first byte
+ * (FL_MQ_PUBLISH_FLAGS); alias 0: none; topic_len 0 goes with an alias.
+ */
+#define FL_MQ_PUBLISH_FLAGS(qos, dup, retain) ((dup ? 0x08 : 0) | (qos) << 1 | (retain ? 0x01 : 0))
 extern size_t fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias,
-								 int qos, bool dup, uint16_t id, size_t payload_len);
+								 int flags, uint16_t id, size_t payload_len);
 
 /* PUBACK, PUBREC, PUBREL and PUBCOMP in the short form that both versions know. */
 extern size_t fl_mq_ack(uint8_t *out, FlMqType type, uint16_t id);
@@ -104,7 +115,10 @@ extern int fl_mq_parse(const uint8_t *in, size_t len, FlMqPacket *p);
 extern bool fl_mq_read_connack(const FlMqPacket *p, int version, FlMqConnack *out);
 extern bool fl_mq_read_publish(const FlMqPacket *p, int version, FlMqPublish *out);
 
-/* Of the four acknowledgements; also SUBACK, whose code is that of its only filter. */
+/* Of the four acknowledgements. */
 extern bool fl_mq_read_ack(const FlMqPacket *p, int version, uint16_t *id, uint8_t *code);
+
+/* Of SUBACK: how many filters were granted and how many refused. */
+extern bool fl_mq_read_suback(const FlMqPacket *p, int version, uint16_t *id, int *granted, int *refused);
 
 #endif /* FL_BENCH_MQ_H */

@@ -32,7 +32,8 @@ static const char help[] =
 	"  -c, --connections N       publishers (1)\n"
 	"  -j, --processes N         processes over which all connections are spread (1)\n"
 	"      --mqtt 3.1.1|5        version (3.1.1)\n"
-	"      --client-id TEMPLATE  (bench-%d); in templates %d is the number of the connection, from 0\n"
+	"      --client-id TEMPLATE  (bench-%d); in templates %d is the number of the connection, from 0, and in those of\n"
+	"                            topics and filters %m counts a connection's messages or filters, from 0\n"
 	"      --user TEMPLATE       user name, such as tenant/dev-%d (none)\n"
 	"      --password TEMPLATE   password (none)\n"
 	"      --persistent          clean session off; --session-expiry SECONDS with MQTT 5 (3600)\n"
@@ -44,6 +45,7 @@ static const char help[] =
 	"  -t, --topic TEMPLATE      (bench/dev-%d/telemetry)\n"
 	"  -q, --qos 0|1|2           (1)\n"
 	"  -w, --window N            messages outstanding per connection (20); at QoS 0: messages per write\n"
+	"      --retain              messages are to be retained\n"
 	"      --alias               MQTT 5: topic alias from the second message on\n"
 	"  -s, --size BYTES          payload (200)\n"
 	"      --payload json|random (json) a reading with wandering values, or noise; no two are equal\n"
@@ -61,17 +63,20 @@ static const char help[] =
 	"\n"
 	"Who listens\n"
 	"      --subscribers N       further connections that subscribe (0)\n"
-	"      --filter TEMPLATE     to this (bench/#)\n"
+	"      --filter TEMPLATE     to this (bench/#); may be repeated, all go in one SUBSCRIBE\n"
+	"      --filters N           a template with %m stands in it N times (1)\n"
 	"      --sub-qos 0|1|2       (1)\n"
 	"      --ahead N             publishers run at most N messages ahead of the subscribers (0: no limit)\n"
 	"      --each-subscribes TEMPLATE  every publisher subscribes, too\n"
 	"\n"
 	"Connections themselves\n"
 	"      --idle SECONDS        after connecting, stay, pinging at half of the keep-alive (0)\n"
+	"      --await N             stay no longer than until N messages have been received\n"
 	"      --storm ROUNDS        then drop all connections at once and have them back, so often (0)\n"
 	"\n"
 	"What is measured and told\n"
 	"      --watch PID           CPU and memory of a process and its descendants; may be repeated\n"
+	"      --say-ready           a line on standard output when all are connected and subscribed\n"
 	"      --truth FILE          append a line for each message acknowledged and received (see truth.c)\n"
 	"      --json                one JSON object instead of text\n"
 	"      --quiet               no message about each failing connection\n"
@@ -85,9 +90,9 @@ static const char help[] =
 enum
 {
 	OPT_SOURCES = 256, OPT_MQTT, OPT_CLIENT_ID, OPT_USER, OPT_PASSWORD, OPT_PERSISTENT, OPT_SESSION_EXPIRY, OPT_KEEP_ALIVE,
-	OPT_CONNECTING, OPT_CONNECT_RATE, OPT_ALIAS, OPT_PAYLOAD, OPT_SEED, OPT_WARMUP, OPT_DRAIN, OPT_RECONNECT,
+	OPT_CONNECTING, OPT_CONNECT_RATE, OPT_RETAIN, OPT_FILTERS, OPT_AWAIT, OPT_ALIAS, OPT_PAYLOAD, OPT_SEED, OPT_WARMUP, OPT_DRAIN, OPT_RECONNECT,
 	OPT_NO_RESEND, OPT_NO_PUBLISH, OPT_SUBSCRIBERS, OPT_FILTER, OPT_SUB_QOS, OPT_AHEAD, OPT_EACH_SUBSCRIBES, OPT_IDLE, OPT_STORM,
-	OPT_WATCH, OPT_TRUTH, OPT_JSON, OPT_QUIET, OPT_HELP
+	OPT_WATCH, OPT_SAY_READY, OPT_TRUTH, OPT_JSON, OPT_QUIET, OPT_HELP
 };
 
 static const struct option names[] = {
@@ -108,6 +113,7 @@ static const struct option names[] = {
 	{"topic", required_argument, NULL, 't'},
 	{"qos", required_argument, NULL, 'q'},
 	{"window", required_argument, NULL, 'w'},
+	{"retain", no_argument, NULL, OPT_RETAIN},
 	{"alias", no_argument, NULL, OPT_ALIAS},
 	{"size", required_argument, NULL, 's'},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
@@ -122,12 +128,15 @@ static const struct option names[] = {
 	{"no-publish", no_argument, NULL, OPT_NO_PUBLISH},
 	{"subscribers", required_argument, NULL, OPT_SUBSCRIBERS},
 	{"filter", required_argument, NULL, OPT_FILTER},
+	{"filters", required_argument, NULL, OPT_FILTERS},
 	{"sub-qos", required_argument, NULL, OPT_SUB_QOS},
 	{"ahead", required_argument, NULL, OPT_AHEAD},
 	{"each-subscribes", required_argument, NULL, OPT_EACH_SUBSCRIBES},
 	{"idle", required_argument, NULL, OPT_IDLE},
+	{"await", required_argument, NULL, OPT_AWAIT},
 	{"storm", required_argument, NULL, OPT_STORM},
 	{"watch", required_argument, NULL, OPT_WATCH},
+	{"say-ready", no_argument, NULL, OPT_SAY_READY},
 	{"truth", required_argument, NULL, OPT_TRUTH},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
@@ -135,6 +144,9 @@ static const struct option names[] = {
 	{NULL, 0, NULL, 0}
 };
 /* clang-format on */
+
+/* All filters of a SUBSCRIBE go through the buffer for writing. */
+#define MAX_FILTERS_EACH (FL_WRITE_SIZE / FL_MAX_FILTERS / (FL_NAME_SIZE + 8))
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage(const char *format, ...)
 {
@@ -167,20 +179,30 @@ seconds(const char *s)
 }
 
 void
-fl_template_expand(char *out, size_t size, const char *template, int number)
+fl_template_expand(char *out, size_t size, const char *template, int number, uint64_t m)
 {
-	const char *mark = strstr(template, "%d");
+	size_t n = 0;
 
-	if (mark == NULL)
-		snprintf(out, size, "%s", template);
-	else
-		snprintf(out, size, "%.*s%d%s", (int) (mark - template), template, number, mark + 2);
+	while (*template != '\0' && n + 1 < size)
+	{
+		if (strncmp(template, "%d", 2) == 0 || strncmp(template, "%m", 2) == 0)
+		{
+			uint64_t value = template[1] == 'd' ? (uint64_t) number : m;
+
+			n += snprintf(out + n, size - n, "%llu", (unsigned long long) value);
+			template += 2;
+		}
+		else
+			out[n++] = *template++;
+	}
+	/* What does not fit is cut off, though no template that we take is so long. */
+	out[n < size ? n : size - 1] = '\0';
 }
 
 static const char *template(const char *s)
 {
-	if (strlen(s) > FL_NAME_SIZE - 16)
-		usage("a template is at most %d bytes long", FL_NAME_SIZE - 16);
+	if (strlen(s) > FL_NAME_SIZE - 32)
+		usage("a template is at most %d bytes long", FL_NAME_SIZE - 32);
 	return s;
 }
 
@@ -194,7 +216,7 @@ set_defaults(FlOptions *o)
 	o->processes = 1;
 	o->version = FL_MQ_311;
 	o->connections = 1;
-	o->sub_filter = "bench/#";
+	o->filters_each = 1;
 	o->sub_qos = 1;
 	o->client_id = "bench-%d";
 	o->topic = "bench/dev-%d/telemetry";
@@ -307,6 +329,9 @@ read_publish_option(FlOptions *o, int c)
 			o->messages = (uint64_t) number(optarg, 1, 9999999999.0);
 			o->duration = 0;
 			break;
+		case OPT_RETAIN:
+			o->retain = true;
+			break;
 		case OPT_WARMUP:
 			o->warmup = seconds(optarg);
 			break;
@@ -338,7 +363,12 @@ read_other_option(FlOptions *o, int c)
 			o->subscribers = (int) number(optarg, 0, 999999);
 			break;
 		case OPT_FILTER:
-			o->sub_filter = template(optarg);
+			if (o->nsub_filters == FL_MAX_FILTERS)
+				usage("at most %d filters can be named", FL_MAX_FILTERS);
+			o->sub_filter[o->nsub_filters++] = template(optarg);
+			break;
+		case OPT_FILTERS:
+			o->filters_each = (int) number(optarg, 1, MAX_FILTERS_EACH);
 			break;
 		case OPT_SUB_QOS:
 			o->sub_qos = (int) number(optarg, 0, 2);
@@ -352,6 +382,9 @@ read_other_option(FlOptions *o, int c)
 		case OPT_IDLE:
 			o->idle = seconds(optarg);
 			break;
+		case OPT_AWAIT:
+			o->await = (uint64_t) number(optarg, 1, 9999999999.0);
+			break;
 		case OPT_STORM:
 			o->storms = (int) number(optarg, 0, 32);
 			break;
@@ -359,6 +392,9 @@ read_other_option(FlOptions *o, int c)
 			if (o->nwatched == FL_MAX_WATCHED)
 				usage("at most %d processes can be watched", FL_MAX_WATCHED);
 			o->watched[o->nwatched++] = (pid_t) number(optarg, 1, 1e9);
+			break;
+		case OPT_SAY_READY:
+			o->say_ready = true;
 			break;
 		case OPT_TRUTH:
 			o->truth = optarg;
@@ -391,6 +427,12 @@ fl_options_read(FlOptions *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		usage("unexpected \"%s\"", argv[optind]);
+	if (o->nsub_filters == 0)
+		o->sub_filter[o->nsub_filters++] = "bench/#";
+	if (o->await > 0 && (o->idle == 0 || o->processes > 1))
+		usage("--await wants --idle, the longest wait, and one process");
+	if (o->alias && strstr(o->topic, "%m") != NULL)
+		usage("--alias is not for topics that change");
 	if (o->connections + o->subscribers == 0)
 		usage("nobody connects");
 	if (o->connections == 0)

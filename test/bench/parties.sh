@@ -59,6 +59,9 @@ SELECT fleetlog.mount('bench/', 'bench');
 SELECT fleetlog.create_stream('history', shards => $shards);
 SELECT fleetlog.mount('history/', 'history');
 SELECT fleetlog.create_tenant('bench', 'bench/');
+SELECT fleetlog.create_stream('kept', shards => $shards);
+SELECT fleetlog.create_state('kept_state');
+SELECT fleetlog.mount('kept/', 'kept', state => 'kept_state');
 CREATE TABLE unrelated (n int);
 SQL
     fill_wal_pool
@@ -167,7 +170,15 @@ CONF
     spawn "$dir/nats/pid" "$dir/nats/log" nats-server -c "$dir/nats/conf"
     fl_wait 20 fl_accepts "$nats_port" || { cat "$dir/nats/log" >&2; fl_die "nats-server does not accept"; }
     nats_pid=$(cat "$dir/nats/pid")
-    mosquitto_sub -p "$nats_port" -i bench-offline -c -q 1 -t 'bench/#' -E || fl_die "nats-server takes no subscription"
+}
+
+# Where there are subscribers, the session that is offline would only take what they should get.
+nats_session()
+{
+    local kept=-c
+
+    [[ $1 != fan-* ]] || kept=
+    mosquitto_sub -p "$nats_port" -i bench-offline $kept -q 1 -t 'bench/#' -E || fl_die "nats-server takes no subscription"
 }
 
 start_null()
@@ -244,11 +255,24 @@ load_fleetlog()
         "wal_bytes_per_record=$(quotient $((after[3] - before[3])) $stored)" \
         "table_bytes_per_record=$(quotient $((after[1] - before[1])) $stored)"
     # QoS 0 promises nothing: a door may drop such a message after the ping that we count by was answered.
-    if [ "$stored" -lt "$acked" ] && [[ $scenario != qos0* ]]; then
+    if [[ $scenario == fan-*qos1 ]]; then check_deliveries "$scenario" "$file"; fi
+    if [ "$stored" -lt "$acked" ] && [[ $scenario != *qos0* ]]; then
         fl_note "$scenario: $party acknowledged $acked messages and stored $stored"
         status=1
     elif [ "$stored" -lt "$acked" ]; then
         echo "    $((acked - stored)) of $acked messages of QoS 0 are not stored"
+    fi
+}
+
+# At QoS 1 each subscriber gets everything that was acknowledged.
+check_deliveries()
+{
+    local wanted=$(($(number_of acked "$2") * $(number_of subscribers "$2"))) came
+
+    came=$(($(number_of received "$2") - $(number_of received_dup "$2")))
+    if [ $came -lt $wanted ]; then
+        fl_note "$1: $came of $wanted deliveries came"
+        status=1
     fi
 }
 
@@ -342,7 +366,7 @@ measure()
             null) load_other "$scenario" null "$null_port" "$null_pid" "$@" ;;
             fleetlog|fleetlog-budget) load_fleetlog "$scenario" "$party" bench "$@" ;;
             bridge|bridge-*) load_bridge "$scenario" "$party" "$@" ;;
-            nats) [ -z "$nats_pid" ] || load_other "$scenario" nats "$nats_port" "$nats_pid" "$@" ;;
+            nats) [ -z "$nats_pid" ] || { nats_session "$scenario"; load_other "$scenario" nats "$nats_port" "$nats_pid" "$@"; } ;;
             mosquitto)
                 port=$mosquitto_port
                 [ "$scenario" != login ] || port=$mosquitto_login_port

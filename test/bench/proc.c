@@ -364,6 +364,7 @@ fl_proc_main(const FlOptions *o, FlShared *shared, int index)
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	p.rng = o->seed + (uint64_t) getpid();
 	p.by_kernel_clock = wants_kernel_clock(o);
+	p.topic_changes = strstr(o->topic, "%m") != NULL;
 	set_clock_offset(&p);
 	if (o->truth != NULL)
 		p.truth = fl_truth_open(o->truth);
@@ -377,7 +378,7 @@ fl_proc_main(const FlOptions *o, FlShared *shared, int index)
 				run_connect(&p);
 				break;
 			case FL_PHASE_IDLE:
-				while (fl_now() < p.begin + o->idle)
+				while (fl_now() < p.begin + o->idle && (o->await == 0 || p.r->n.received < o->await))
 				{
 					turn(&p, fl_now() + 20 * FL_MS);
 					keep_alive(&p);

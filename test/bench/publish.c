@@ -49,7 +49,7 @@ fl_publish_prepare(FlProc *p)
 		FlConn *c = &p->conns[i];
 		char topic[FL_NAME_SIZE];
 
-		fl_template_expand(topic, sizeof(topic), o->topic, c->number);
+		fl_template_expand(topic, sizeof(topic), o->topic, c->number, 0);
 		c->topic = strdup(topic);
 		if (c->topic == NULL)
 			exit(1);
@@ -95,9 +95,19 @@ put_message(FlProc *p, FlConn *c, uint8_t *out, uint16_t id, uint64_t seq, int64
 {
 	const FlOptions *o = p->o;
 	bool alias = o->alias && c->alias_maximum > 0;
-	size_t topic_len = alias && c->alias_known ? 0 : strlen(c->topic);
-	size_t n = fl_mq_publish_head(out, o->version, c->topic, topic_len, alias ? 1 : 0, o->qos, dup, id, o->size);
+	int flags = FL_MQ_PUBLISH_FLAGS(o->qos, dup, o->retain);
+	char changing[FL_NAME_SIZE];
+	const char *topic = c->topic;
+	size_t topic_len;
+	size_t n;
 
+	if (p->topic_changes)
+	{
+		fl_template_expand(changing, sizeof(changing), o->topic, c->number, seq);
+		topic = changing;
+	}
+	topic_len = alias && c->alias_known ? 0 : strlen(topic);
+	n = fl_mq_publish_head(out, o->version, topic, topic_len, alias ? 1 : 0, flags, id, o->size);
 	c->alias_known = alias;
 	fl_payload_make(o, out + n, c->number, seq, stamp);
 	return n + o->size;

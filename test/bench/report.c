@@ -21,6 +21,9 @@ typedef struct Sum
 	FlHist end_to_end;
 	uint64_t slowest; /* acknowledgements in the slowest and the fastest whole second of the span */
 	uint64_t fastest;
+	int64_t first_connect; /* of the last connect phase */
+	int64_t first_received;
+	int64_t last_received;
 	double seconds; /* measured span */
 	double rate;
 } Sum;
@@ -60,6 +63,33 @@ sum_seconds(Sum *s, const FlOptions *o, const FlShared *shared, const FlStory *s
 		s->slowest = 0;
 }
 
+/* When the first and the last message came to any of them. */
+static void
+sum_received(Sum *s, const FlOptions *o, const FlShared *shared)
+{
+	s->first_connect = s->first_received = INT64_MAX;
+	for (int i = 0; i < o->processes; i++)
+	{
+		const FlResult *r = &shared->result[i];
+
+		if (r->n.received > 0 && r->first_received < s->first_received)
+			s->first_received = r->first_received;
+		if (r->last_received > s->last_received)
+			s->last_received = r->last_received;
+		if (r->first_connect < s->first_connect)
+			s->first_connect = r->first_connect;
+	}
+}
+
+/* Messages that came, per second from the first to the last of them. */
+static double
+receive_rate(const Sum *s)
+{
+	return s->last_received > s->first_received
+			   ? (double) s->n.received * FL_SECOND / (s->last_received - s->first_received)
+			   : 0;
+}
+
 static Sum *
 sum_results(const FlOptions *o, const FlShared *shared, const FlStory *story)
 {
@@ -77,6 +107,7 @@ sum_results(const FlOptions *o, const FlShared *shared, const FlStory *story)
 		fl_hist_merge(&s->connack, &r->connack);
 		fl_hist_merge(&s->end_to_end, &r->end_to_end);
 	}
+	sum_received(s, o, shared);
 	if (!o->no_publish && story->span_end > story->span_begin)
 	{
 		s->seconds = (double) (story->span_end - story->span_begin) / FL_SECOND;
@@ -110,6 +141,17 @@ print_latency(const char *what, const FlHist *h)
 }
 
 static void
+print_received(const Sum *s)
+{
+	if (s->n.received == 0)
+		return;
+	printf("  %-14s %llu (dup %llu, retained %llu, foreign %llu), %.0f/s\n", "received",
+		   (unsigned long long) s->n.received, (unsigned long long) s->n.received_dup,
+		   (unsigned long long) s->n.received_retained, (unsigned long long) s->n.received_foreign, receive_rate(s));
+	print_latency("end to end", &s->end_to_end);
+}
+
+static void
 print_publish(const FlOptions *o, const Sum *s)
 {
 	char pace[64] = "window full";
@@ -124,12 +166,6 @@ print_publish(const FlOptions *o, const Sum *s)
 		printf(", second by second %llu to %llu", (unsigned long long) s->slowest, (unsigned long long) s->fastest);
 	printf("\n");
 	print_latency("acknowledged", &s->ack);
-	if (s->n.received > 0)
-		printf("  %-14s %llu (dup %llu, retained %llu, foreign %llu), %.0f/s\n", "received",
-			   (unsigned long long) s->n.received, (unsigned long long) s->n.received_dup,
-			   (unsigned long long) s->n.received_retained, (unsigned long long) s->n.received_foreign,
-			   s->seconds > 0 ? s->n.received / s->seconds : 0);
-	print_latency("end to end", &s->end_to_end);
 	if (s->n.nacked + s->n.unacked + s->n.unsent + s->n.resent + s->n.forgotten > 0)
 		printf("  %-14s refused %llu, unanswered %llu, unsent %llu, sent again %llu, forgotten %llu\n", "not well",
 			   (unsigned long long) s->n.nacked, (unsigned long long) s->n.unacked, (unsigned long long) s->n.unsent,
@@ -201,6 +237,7 @@ print_text(const FlOptions *o, const Sum *s, const FlStory *story)
 		print_publish(o, s);
 		print_cpu(o, s, story);
 	}
+	print_received(s);
 	if (s->n.protocol_errors > 0)
 		printf("protocol errors: %llu\n", (unsigned long long) s->n.protocol_errors);
 }
@@ -291,6 +328,8 @@ print_json(const FlOptions *o, const Sum *s, const FlStory *story)
 	printf("],\"seconds\":%.4f,\"publish_seconds\":%.4f,\"rate\":%.1f,\"slowest_second\":%llu,\"fastest_second\":%llu",
 		   s->seconds, story->publish_seconds, s->rate, (unsigned long long) s->slowest,
 		   (unsigned long long) s->fastest);
+	printf(",\"received_rate\":%.1f,\"all_received_seconds\":%.4f", receive_rate(s),
+		   s->n.received > 0 ? (double) (s->last_received - s->first_connect) / FL_SECOND : 0);
 	json_counters(&s->n);
 	json_latency("connack_ms", &s->connack);
 	json_latency("ack_ms", &s->ack);

@@ -12,10 +12,15 @@ run_scenario()
         qos1-50x1)  measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 50 -w 1 -d "$d" ;;
         qos1-1x20)  measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 1 -w 20 -d "$d" ;;
         qos0-50x20) measure "$1" "null fleetlog mosquitto" -q 0 -c 50 -w 20 -d "$d" --drain 30 ;;
-        qos2-50x20) measure "$1" "null mosquitto" -q 2 -c 50 -w 20 -d "$d" ;;
+        qos2-50x20) measure "$1" "null fleetlog fleetlog-budget mosquitto" -q 2 -c 50 -w 20 -d "$d" --persistent ;;
         paced-5000) measure "$1" "null fleetlog fleetlog-budget mosquitto nats" -q 1 -c 50 -w 20 -r 5000 -d "$d" ;;
         paced-1667) measure "$1" "fleetlog-budget mosquitto" -q 1 -c 50 -w 20 -r 1667 -d "${long_seconds:-$d}" ;;
-        fan-out)    measure "$1" "fleetlog mosquitto" -q 1 -c 1 -r 50 --subscribers 100 --sub-qos 1 --filter 'bench/#' -d "$d" ;;
+        fan-out)    measure "$1" "fleetlog mosquitto" -q 1 -c 1 -r 50 --subscribers 100 --sub-qos 1 -d "$d" ;;
+        fan-out-qos0) measure "$1" "fleetlog mosquitto nats" -q 0 -c 1 -w 20 --ahead 20 --subscribers 100 --sub-qos 0 -d "$d" --drain 30 ;;
+        fan-out-qos1) measure "$1" "fleetlog mosquitto nats" -q 1 -c 1 -w 20 --ahead 20 --subscribers 100 --sub-qos 1 -d "$d" --drain 30 ;;
+        fan-in-qos1)  measure "$1" "fleetlog mosquitto nats" -q 1 -c 100 -w 20 --subscribers 1 --sub-qos 1 -d "$d" --drain 30 ;;
+        retained)   retained_to_one ;;
+        filters)    rates_beside_filters ;;
         login)      measure "$1" "fleetlog mosquitto" -q 1 -c $login_users -w 1 -r 1000 -d "$d" --storm 1 --user 'bench/dev-%d' --password 'secret-%d' ;;
         idle)       fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
         storm)      fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
@@ -106,6 +111,60 @@ load_history()
             "batches=$(batch_histogram)")
     run_sql -c 'DROP TABLE history_heap'
     perl "$table" history "$file" "${pairs[@]}"
+}
+
+# ---- retained messages ----
+
+# Stores so many, each under its own topic, and then has one subscriber ask for all of them at QoS 1; the figures of the
+# second are kept.  What is stored goes to the state table of its own mount.
+retained_to_one()
+{
+    local party port pid file
+
+    for party in fleetlog mosquitto; do
+        wants $party || continue
+        port=${party}_port; port=${!port}; pid=${party}_pid; pid=${!pid}; file=$results/retained.$party.json
+        [ $party != fleetlog ] || set_budget fleetlog
+        run_load "retained-store: $party" "$results/retained-store.$party.json" "$([ $party = fleetlog ] && echo yes || echo no)" -p "$port" --watch "$pid" \
+            -q 1 -c 10 -w 20 -n $retained --retain -t 'kept/dev-%d/%m' --drain 60 || continue
+        perl "$table" row retained-store $party "$results/retained-store.$party.json"
+        settle
+        run_load "retained: $party" "$file" no -p "$port" --watch "$pid" -c 1 --no-publish --subscribers 1 --filter 'kept/#' \
+            --idle 60 --await $retained || continue
+        perl "$table" row retained $party "$file"
+        if [ $party = fleetlog ] && [ "$(number_of received "$file")" != $retained ]; then
+            fl_note "retained: of $retained messages $(number_of received "$file") came"
+            status=1
+        fi
+    done
+}
+
+# ---- subscriptions that others have ----
+
+# The rate of qos1-50x20 alone and beside a hundred thousand exact subscriptions and a thousand with a wildcard, below the
+# very topics that are published to; none of them matches.
+rates_beside_filters()
+{
+    local party port
+
+    for party in fleetlog mosquitto; do
+        wants $party || continue
+        port=${party}_port; port=${!port}
+        measure filters-without $party -q 1 -c 50 -w 20 -d "$seconds"
+        start_subscribers "$port"
+        measure filters-with $party -q 1 -c 50 -w 20 -d "$seconds"
+        stop_job "filters: $party"
+        measure filters-again $party -q 1 -c 50 -w 20 -d "$seconds"
+    done
+}
+
+# Subscribers that stay; the job's log tells when all are there.
+start_subscribers()
+{
+    rm -f "$dir/job.pid"
+    spawn "$dir/job.pid" "$dir/job.log" "$tool/fl_load" -p "$1" -c 1 --no-publish --client-id 'filters-%d' --subscribers 1010 \
+        --filter 'bench/dev-%d/f%m' --filters 99 --filter 'bench/dev-%d/+/x' --idle 100000 --keep-alive 30 --say-ready
+    fl_wait 120 test -s "$dir/job.log" || { fl_note "filters: the subscribers do not come up"; status=1; }
 }
 
 # ---- what one peer does to the others ----

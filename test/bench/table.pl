@@ -75,17 +75,27 @@ sub latency
 	my ($r) = @_;
 	my $latency = $r->{subscribers} > 0 ? $r->{end_to_end_ms} : $r->{ack_ms};
 
+	# What was retained has been under way since it was stored.
+	return {} if $r->{received_retained} && !$r->{acked};
 	return {} if $r->{no_latency} || $latency->{count} == 0;
 	return $latency;
 }
 
+# True where what is counted are messages that came to subscribers, not those that were published.
+sub is_about_deliveries
+{
+	return $_[0] =~ /^(fan-(out|in)-qos|retained$)/;
+}
+
 sub cells
 {
-	my ($r) = @_;
+	my ($scenario, $r) = @_;
+	my $deliveries = is_about_deliveries($scenario);
+	my $per_delivery = $deliveries && $r->{received} > 0 ? ($r->{acked} || 0) / $r->{received} : 1;
 
-	return (thousands($r->{rate}), (map { short(latency($r)->{$_}) } qw(p50 p99 p999 max)),
-		short($r->{server_us_per_message} || undef),
-		sprintf('%.0f%%', 100 * $r->{tool_cpu_seconds} / $r->{publish_seconds}),
+	return (thousands($r->{$deliveries ? 'received_rate' : 'rate'}), (map { short(latency($r)->{$_}) } qw(p50 p99 p999 max)),
+		short($per_delivery * ($r->{server_us_per_message} // 0) || undef),
+		$r->{publish_seconds} > 0 ? sprintf('%.0f%%', 100 * $r->{tool_cpu_seconds} / $r->{publish_seconds}) : '-',
 		map { short($r->{$_}) } qw(xids_per_second wal_bytes_per_record table_bytes_per_record));
 }
 
@@ -102,9 +112,10 @@ sub print_row
 	add_pairs($r, @pairs);
 	save($file, $r);
 	print_connections($scenario, $party, $r) if is_about_connections($scenario) || $scenario eq 'login';
-	printf $format, $scenario, $party, cells($r) unless is_about_connections($scenario);
+	printf $format, $scenario, $party, cells($scenario, $r) unless is_about_connections($scenario);
 	printf "    batches %s/s of %s records; %s\n", short($r->{batches_per_second}), short($r->{records_per_batch}), shares($r)
 		if $r->{records_per_batch};
+	printf "    all %s messages %.3f s after the connect\n", thousands($r->{received}), $r->{all_received_seconds} if $scenario eq 'retained';
 	printf "    PUBACK at %s/s\n", thousands($r->{puback_rate}) if $r->{puback_rate};
 	print_trouble($r);
 }
@@ -257,6 +268,23 @@ sub goals
 			(defined $budget ? '; default budget ' . thousands($budget) : '') . $slow);
 		$goals[-1][4] = 'not asked' if $slow && defined $goals[-1][3] && !$goals[-1][3];
 	}
+	$ratio->('QoS 2, 50 x 20: times Mosquitto', 3, map { $figure->('qos2-50x20', $_, 'rate') } qw(fleetlog mosquitto));
+	for my $case (['fan-out-qos0', 'deliveries at QoS 0, 1 to 100', 1, 'nats', 'NATS'], ['fan-out-qos1', 'deliveries at QoS 1, 1 to 100', 2, 'nats', 'NATS'],
+		['fan-in-qos1', 'deliveries at QoS 1, 100 to 1', 3, 'nats', 'NATS'], ['fan-in-qos1', 'deliveries at QoS 1, 100 to 1', 3, 'mosquitto', 'Mosquitto'])
+	{
+		my ($scenario, $called, $factor, $party, $name) = @$case;
+		$ratio->("$called: times $name", $factor, map { $figure->($scenario, $_, 'received_rate') } 'fleetlog', $party);
+	}
+	# Mosquitto's time counts only where all of them came; by default it queues no more than a thousand.
+	my $stored = $figure->('retained-store', 'mosquitto', 'acked');
+	my $theirs = $stored && $figure->('retained', 'mosquitto', 'received') >= $stored ? $figure->('retained', 'mosquitto', 'all_received_seconds') : undef;
+	$at_most->('all retained messages to one subscriber', $theirs // 1.15, $figure->('retained', 'fleetlog', 'all_received_seconds'), ' s');
+	for my $party ('fleetlog', 'mosquitto')
+	{
+		my @alone = grep { defined } map { $figure->("filters-$_", $party, 'rate') } qw(without again);
+		$ratio->("beside 101,000 subscriptions of others, $party: part of the rate without", 0.8, $figure->('filters-with', $party, 'rate'),
+			@alone == 2 ? ($alone[0] + $alone[1]) / 2 : undef) if $party eq 'fleetlog' || @alone;
+	}
 	$ratio->('QoS 0, 50 x 20: times Mosquitto', 2, map { $figure->('qos0-50x20', $_, 'rate') } qw(fleetlog mosquitto));
 
 	for my $case (['fleetlog-budget', 'default budget', 1.5, 4, 10], ['fleetlog', 'budget lifted', 0.5, 2, 10])
@@ -369,7 +397,8 @@ sub print_markdown
 	my ($folder) = @_;
 	my $all = read_folder($folder);
 	my $run = load("$folder/run.json");
-	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667 fan-out login
+	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667
+		fan-out fan-out-qos0 fan-out-qos1 fan-in-qos1 retained-store retained filters-without filters-with filters-again login
 		load-10m burst-without burst-with silent-without silent-with snapshot-without snapshot-meanwhile snapshot-held snapshot-writer snapshot-again));
 	my (@rates, @crowds);
 
@@ -378,7 +407,7 @@ sub print_markdown
 		for my $party (ordered([keys %{$all->{$scenario}}], qw(null fleetlog fleetlog-budget mosquitto nats bridge bridge-1000)))
 		{
 			my $r = $all->{$scenario}{$party};
-			push @rates, [$scenario, $party, cells($r)] unless is_about_connections($scenario);
+			push @rates, [$scenario, $party, cells($scenario, $r)] unless is_about_connections($scenario);
 			push @crowds, [$scenario, $party, thousands($r->{connections}), thousands(connects_per_second($r)),
 				(map { sprintf('%.0f', $_) } 1e6 * $r->{connect_cpu_seconds} / $r->{connections}, memory_per_connection($r)),
 				join(', ', map { short($_) } @{$r->{storm_seconds}}) || '-'] if is_about_connections($scenario);
