@@ -207,7 +207,9 @@ fl_log_offset_for_time(Oid stream, int32 shard, TimestampTz at)
 		table_close(rel, AccessShareLock);
 	}
 	pfree(segs);
-	return found < 0 ? -1 : Max(found, head);
+	found = found < 0 ? -1 : Max(found, head);
+	/* Records below the head may still lie there; where all are below, nothing is left to point to. */
+	return found < tail ? found : -1;
 }
 
 /* ---- SQL ------------------------------------------------------------------------ */

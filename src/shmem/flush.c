@@ -248,7 +248,8 @@ fl_wake_doors(void)
 /*
  * Is the disk quick enough that a process with other duties may wait for it?
  * While it is not, one call in so many is told yes, to find out whether it has
- * become so.  Tests that hold the flusher back mean everybody's flushes.
+ * become so.  Tests that hold the flusher back mean everybody's flushes, and
+ * those that hold a door back mean one that writes, on whatever disk.
  */
 bool
 fl_flush_is_quick(void)
@@ -257,6 +258,8 @@ fl_flush_is_quick(void)
 
 	if (fl_stop_points_hold("flusher_"))
 		return false;
+	if (fl_stop_points_hold("door_"))
+		return true;
 	if (pg_atomic_read_u32(&fl_shared->flush_us) <= FL_QUICK_FLUSH_US)
 		return true;
 	if (++refused < FL_QUICK_RETRY)

@@ -38,12 +38,12 @@ for my $round (1 .. $rounds)
         (my $sql = $ten) =~ s/RUN/$round-$point/;
         my $writer = $s->start_sql($sql);
         my $before = $load->acked;
-        $load->pump(5, sub { $load->acked > $before + 30 });
+        $load->pump($FleetlogTest::TIMEOUT, sub { $load->acked > $before + 30 });
         cmp_ok(scalar $load->acked, '>', $before, "$label: acknowledgements flow");
         $s->stop_points($point);
         my $probe = "SELECT count(*) FROM fleetlog.stat_worker WHERE stop_point = '$point'";
         my $checked = 0;
-        $load->pump(60, sub { (++$checked % 5) == 0 && $s->sql($probe) > 0 });
+        $load->pump($FleetlogTest::TIMEOUT, sub { (++$checked % 5) == 0 && $s->sql($probe) > 0 });
         cmp_ok($s->sql($probe), '>', 0, "$label: a process stands there");
         $load->pump(0.3);
         $s->kill9;

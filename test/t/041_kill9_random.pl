@@ -22,8 +22,9 @@ for my $round (1 .. $rounds)
         my $label = "round $round, $victim";
         my $before = $load->acked;
         $load->connect_all;
-        $load->pump(10, sub { $load->acked > $before });
+        $load->pump($FleetlogTest::TIMEOUT, sub { $load->acked > $before });
         cmp_ok(scalar $load->acked, '>', $before, "$label: acknowledgements flow");
+        $s->wait_for("SELECT count(*) > 0 FROM fleetlog.stat_worker WHERE kind = '$victim' AND pid IS NOT NULL", 't', "a process $victim") if $victim ne 'postmaster';
         my $pid = $victim eq 'postmaster' ? 0
           : $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = '$victim' AND pid IS NOT NULL ORDER BY random() LIMIT 1");
         my $old = $s->sql('SELECT pg_postmaster_start_time()::text || pid FROM pg_stat_activity WHERE backend_type = \'checkpointer\'');

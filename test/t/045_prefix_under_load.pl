@@ -66,22 +66,25 @@ sub bench
 }
 
 my $seconds = $ENV{FLEETLOG_ROUNDS} && $ENV{FLEETLOG_ROUNDS} > 3 ? 60 : 8;
-my $writers = bench($writer, 4, $seconds);
-my $readers = bench($reader, 2, $seconds);
-# Devices append through the appender meanwhile.
+# Devices append through the appender meanwhile.  On a machine that is too slow for some of them, all go on.
 my $device = $s->device('d1');
-my ($acked, $refused) = (0, 0);
-my $end = time + $seconds;
-while (time < $end) { $device->publish_acked('acme/d1/t', 'from a device') < 0x80 ? $acked++ : $refused++; }
-for my $pair ([ writers => $writers ], [ readers => $readers ])
+my ($acked, $refused, %done) = (0, 0, writers => 0, readers => 0);
+my $give_up = time + $FleetlogTest::TIMEOUT;
+do
 {
-    my ($name, $h) = @$pair;
-    $h->{run}->finish;
-    is($h->{run}->result(0), 0, "$name: no error") or diag(substr $h->{err}, -2000);
-    unlike($h->{err}, qr/aborted|division by zero|ERROR/, "$name: nobody was aborted");
-    my ($n) = $h->{out} =~ /transactions actually processed: (\d+)/;
-    cmp_ok($n // 0, '>', 10, "$name: " . ($n // 0) . ' transactions');
-}
+    my %bench = (writers => bench($writer, 4, $seconds), readers => bench($reader, 2, $seconds));
+    my $end = time + $seconds;
+    while (time < $end) { $device->publish_acked('acme/d1/t', 'from a device') < 0x80 ? $acked++ : $refused++; }
+    for my $name (sort keys %bench)
+    {
+        my $h = $bench{$name};
+        $h->{run}->finish;
+        is($h->{run}->result(0), 0, "$name: no error") or diag(substr $h->{err}, -2000);
+        unlike($h->{err}, qr/aborted|division by zero|ERROR/, "$name: nobody was aborted");
+        $done{$name} += $h->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
+    }
+} until ($done{writers} > 10 && $done{readers} > 10 && $acked > 0) || time > $give_up;
+cmp_ok($done{$_}, '>', 10, "$_: $done{$_} transactions") for sort keys %done;
 cmp_ok($acked, '>', 0, "a device was served meanwhile ($acked acknowledged, $refused refused)");
 is($s->sql("SELECT count(*) FROM telemetry WHERE device = 'd1'"), $acked, 'each acknowledged reading is there once');
 is($s->density_faults, '', 'offsets dense, time in order at the end');

@@ -46,7 +46,7 @@ for my $i (0 .. $#steps)
     is($s->sql($sum), $rows, "$name: the same rows after kill -9");
     is($s->sql($tails), $ends, "$name: the same tails");
     $s->catch_up($standby);
-    is($standby->sql($sum), $rows, "$name: the same rows on the standby");
+    is($standby->sql_on_standby($sum), $rows, "$name: the same rows on the standby");
 }
 
 # An unfinished transaction at the crash leaves nothing and no hole.
@@ -82,7 +82,7 @@ my ($rc, $out, $err) = $s->node->psql('fleetlog', $sum);
 is($out, $rows, 'torn pages are mended') or diag($err);
 
 $s->catch_up($standby);
-is($standby->sql($sum), $s->sql($sum), 'the standby is equal at the end');
+is($standby->sql_on_standby($sum), $s->sql($sum), 'the standby is equal at the end');
 is($s->density_faults($_), '', "$_: offsets dense, time in order") for @streams;
 unlike(PostgreSQL::Test::Utils::slurp_file($_->node->logfile), qr/inconsistent page/, 'consistency checking found nothing') for $s, $standby;
 is($s->crashes . $standby->crashes, '', 'no crash');

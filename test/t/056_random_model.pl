@@ -17,6 +17,7 @@ my $s = FleetlogTest->new('model', no_wait => 1, conf => <<'CONF');
 wal_consistency_checking = 'fleetlog'
 max_wal_size = 4GB
 fleetlog.shard_lock_timeout = 2s
+fleetlog.shard_hold_timeout = 5s
 CONF
 # Changes are to be spilled to disk; but server 18 then calls test_decoding as if it had sent what was rolled back, which it does not survive.
 $s->set_conf(logical_decoding_work_mem => $s->node->pg_version >= 18 ? '1GB' : '64kB');
@@ -149,7 +150,7 @@ SQL
     is($s->sql("SELECT count(*) FROM m a, LATERAL (SELECT key FROM m b WHERE b.tableoid = a.tableoid AND b.ctid = a.ctid) b WHERE b.key = a.key AND $some"),
         $s->sql("SELECT count(*) FROM m a WHERE $some"), "$what: rows are found by ctid");
     $s->catch_up($standby);
-    is($standby->sql("$all m"), $rows, "$what: the standby has the same");
+    is($standby->sql_on_standby("$all m"), $rows, "$what: the standby has the same");
     is($s->sql(<<'SQL'), '', "$what: decoding has the same keys from both");
 WITH c AS (SELECT data FROM pg_logical_slot_get_changes('follow', NULL, NULL)),
      a AS (SELECT substring(data FROM ' key\[text\]:''([^'']*)''') AS key FROM c WHERE data LIKE 'table public.model: INSERT%'),

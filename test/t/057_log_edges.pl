@@ -73,6 +73,7 @@ $c->query("SET statement_timeout = '300ms'");
 is($c->query("SELECT (fleetlog.append('tiny', 'k', 'y')).log_offset"), '', 'an append that waits for a locked segment is cancelled');
 like($c->error, qr/statement timeout/, 'by the timeout');
 $b->query('ROLLBACK');
+$c->query('RESET statement_timeout');
 is($c->query("SELECT (fleetlog.append('tiny', 'k', 'y')).log_offset"), $tail, 'and the next one finds its segment');
 is($s->density_faults('tiny'), '', 'dense');
 $_->quit for $b, $c;

@@ -14,7 +14,7 @@ $standby->node->start;
 
 my $load = FleetlogTest::Load->new($s, devices => 3, run => 's', pad => 200);
 $load->connect_all;
-$load->pump(20, sub { $load->acked > 500 });
+$load->pump($FleetlogTest::TIMEOUT, sub { $load->acked > 500 });
 is($load->drain, 0, 'all acknowledged');
 $load->cut_off;
 
@@ -36,7 +36,7 @@ $sum = "SELECT * FROM ($sum) u ORDER BY 1, 2";
 $s->catch_up($standby);
 my $expected = $s->sql($sum);
 isnt($expected, '', 'there is something to compare');
-is($standby->sql($sum), $expected, 'the standby answers as the primary does');
+is($standby->sql_on_standby($sum), $expected, 'the standby answers as the primary does');
 is($standby->sql("SELECT fleetlog.tail('plain', 0)"), $s->sql("SELECT fleetlog.tail('plain', 0)"), 'tail() on the standby');
 is($standby->sql("SELECT count(*) FROM fleetlog.read('plain', 0, 100, 50)"), '50', 'read() on the standby');
 like($standby->sql_error("SELECT fleetlog.append('plain', 'k', 'x')"), qr/25006/, 'append() on the standby is refused as any write is');
@@ -48,13 +48,13 @@ $standby->node->stop('immediate');
 $standby->node->start;
 $s->sql("SELECT fleetlog.append('plain', 'more', 'x')");
 $s->catch_up($standby);
-is($standby->sql($sum), $s->sql($sum), 'equal again after an immediate restart of the standby');
+is($standby->sql_on_standby($sum), $s->sql($sum), 'equal again after an immediate restart of the standby');
 
 # A page torn or zeroed before replay is rebuilt from WAL: full page writes off makes redo do the work.
 $s->set_conf(full_page_writes => 'off');
 $s->sql("CHECKPOINT; SELECT count(fleetlog.append('plain', 'fpw', convert_to(n::text, 'UTF8'))) FROM generate_series(1, 500) n");
 $s->catch_up($standby);
-is($standby->sql($sum), $s->sql($sum), 'equal without full page images');
+is($standby->sql_on_standby($sum), $s->sql($sum), 'equal without full page images');
 $s->set_conf();
 
 $s->node->stop;

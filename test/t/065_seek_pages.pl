@@ -12,9 +12,14 @@ $session->query(<<'SQL');
 CREATE FUNCTION pg_temp.pages_touched(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     plan json;
+    best int;
 BEGIN
-    EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, FORMAT json) ' || query INTO plan;
-    RETURN (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int;
+    -- Three times, of which the best counts: the keeper makes segments meanwhile, and a session that is told of one reads catalogs anew.
+    FOR i IN 1 .. 3 LOOP
+        EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, FORMAT json) ' || query INTO plan;
+        best := least(best, (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int);
+    END LOOP;
+    RETURN best;
 END $$
 SQL
 

@@ -17,7 +17,7 @@ $node->safe_psql('other', "SELECT pg_create_logical_replication_slot('theirs', '
 sub received
 {
     my $end = $s->sql('SELECT pg_current_wal_flush_lsn()');
-    my $out = $node->pg_recvlogical_upto('fleetlog', 'ours', $end, 60, 'include-xids' => 0);
+    my $out = $node->pg_recvlogical_upto('fleetlog', 'ours', $end, $FleetlogTest::TIMEOUT, 'include-xids' => 0);
     my (@inserts, @other);
     for my $line (split /\n/, $out)
     {
@@ -78,7 +78,8 @@ SQL
 ($in, $other) = received();
 is(scalar @$in, 4000, 'a spilled transaction is whole');
 is(offsets($in), '6-4005', 'and in order');
-cmp_ok($s->sql("SELECT spill_txns FROM pg_stat_replication_slots WHERE slot_name = 'ours'"), '>=', 1, 'it was spilled indeed');
+$s->wait_for("SELECT spill_txns >= 1 FROM pg_stat_replication_slots WHERE slot_name = 'ours'", 't', 'the spilled transaction to be counted');
+pass('it was spilled indeed');
 
 # Rows as decoded equal rows as selected.
 is(join("\n", map { /payload\[bytea\]:'([^']*)'/ ? $1 : 'none' } @$in), $s->sql('SELECT payload FROM telemetry WHERE log_offset BETWEEN 6 AND 4005 ORDER BY log_offset'),

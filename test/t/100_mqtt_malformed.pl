@@ -8,7 +8,8 @@ use FleetlogTest;
 my $s = FleetlogTest->new('malformed');
 $s->fleet(devices => 2);
 my $witness = $s->device('d2');
-my $postmaster = $s->sql('SELECT pg_postmaster_start_time()');
+my $life = "SELECT pg_postmaster_start_time(), pid, backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+my $postmaster = $s->sql($life);
 
 # After each case a client that did nothing wrong is still served.
 sub bytes_end_with
@@ -130,16 +131,23 @@ sub wrong_wills
     return $refusals;
 }
 is(wrong_wills(), 1000, 'O07: will with Session Expiry is refused');
-my $memory = memory_of_doors();
-is(wrong_wills(), 1000, 'O07: and again');
-cmp_ok(memory_of_doors() - $memory, '<', 2048, 'O07: memory is flat');
+# What leaks grows in every round; what the doors keep for later use does not.
+my ($memory, $grown);
+for (1 .. 5)
+{
+    $memory = memory_of_doors();
+    is(wrong_wills(), 1000, 'O07: and again');
+    $grown = memory_of_doors() - $memory;
+    last if $grown < 2048;
+}
+cmp_ok($grown, '<', 2048, 'O07: memory is flat');
 
 # O66: 256 MB announced, nothing sent, on 200 connections.
 $memory = memory_of_doors();
 my @silent = map { my $c = $s->raw; $c->send_hex('10 ff ff ff 7f'); $c } 1 .. 200;
 $witness->ping;
 cmp_ok(memory_of_doors() - $memory, '<', 4096, 'O66: an announced length allocates nothing');
-my $gone = grep { $_->ending(30) =~ /^(closed|0x9[57])$/ } @silent;
+my $gone = grep { $_->ending =~ /^(closed|0x9[57])$/ } @silent;
 is($gone, 200, 'O66: and such a connection ends');
 
 # O08: one flipped byte in each valid packet, everywhere.
@@ -169,8 +177,7 @@ for my $name (sort keys %valid)
 cmp_ok($mutations, '>', 100, "O08: $mutations mutations");
 is($hung, 0, 'O08: the witness was served after each kind');
 is($s->device('d1')->publish_acked('acme/d1/t', 'alive'), 0, 'a device logs in and publishes after all that');
-is($s->sql('SELECT pg_postmaster_start_time()'), $postmaster, 'the server never restarted');
-is($s->sql("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND backend_start > pg_postmaster_start_time() + interval '10 s'"), '0', 'nor did its processes');
+is($s->sql($life), $postmaster, 'the server never restarted, nor did its processes');
 is($s->crashes, '', 'no crash');
 $s->node->stop;
 done_testing();

@@ -104,7 +104,7 @@ for my $round (1 .. $rounds)
     {
         my $label = "round $round, $point";
         my $before = done();
-        pump(20, sub { done() >= $before + 3 * $publishers });
+        pump($FleetlogTest::TIMEOUT, sub { done() >= $before + 3 * $publishers });
         cmp_ok(done(), '>', $before, "$label: messages complete");
         if ($point eq 'random') { pump(rand 0.3); }
         else
@@ -112,7 +112,7 @@ for my $round (1 .. $rounds)
             $s->stop_points($point);
             my $looked = 0;
             my $probe = "SELECT count(*) FROM fleetlog.stat_worker WHERE stop_point = '$point'";
-            pump(30, sub { (++$looked % 10) == 0 && $s->sql($probe) > 0 });
+            pump($FleetlogTest::TIMEOUT, sub { (++$looked % 10) == 0 && $s->sql($probe) > 0 });
             cmp_ok($s->sql($probe), '>', 0, "$label: a process stands there");
             pump(0.1);
         }

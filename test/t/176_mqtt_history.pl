@@ -557,7 +557,7 @@ SKIP:
     for my $name (sort keys %client)
     {
         $run{$name} = { out => '', err => '' };
-        $run{$name}{h} = IPC::Run::start([ 'mosquitto_sub', @common, '-i', "tool-$name", @{ $client{$name} } ], '>', \$run{$name}{out}, '2>', \$run{$name}{err}, IPC::Run::timeout(60));
+        $run{$name}{h} = IPC::Run::start([ 'mosquitto_sub', @common, '-i', "tool-$name", @{ $client{$name} } ], '>', \$run{$name}{out}, '2>', \$run{$name}{err}, IPC::Run::timeout($FleetlogTest::TIMEOUT));
         $s->wait_for("SELECT delivered >= 3 FROM fleetlog.stat_connection WHERE client_id = 'tool-$name'", 't', "$name to have its history");
     }
     send_all('acme/d1/tool', 't4', 't5', 't6');

@@ -34,7 +34,7 @@ sub all_run { $s->wait_for("SELECT count(*) = 8 FROM fleetlog.stat_worker WHERE 
 
 all_run();
 my $server = started();
-is($s->sql("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'"), '8', 'pg_stat_activity shows each process by its name');
+$s->wait_for("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'", '8', 'pg_stat_activity to show each process by its name');
 
 # SIGTERM to each role.
 for my $role ((map { "${_}0" } @kinds), 'front_door0', 'front_door1')
@@ -53,8 +53,14 @@ is(started(), $server, 'the server itself was not restarted');
     my $before = pids();
     my $at = -s $node->logfile;
 
-    $s->sql("SELECT pg_cancel_backend($before->{keeper0})");
-    FleetlogTest::wait_until(sub { slurp_file($node->logfile, $at) =~ /fleetlog keeper.*ERROR/ }, 'the error of the keeper', 30);
+    # Between two of its queries a cancel may find nothing to cancel.
+    FleetlogTest::wait_until(
+        sub {
+            return 1 if slurp_file($node->logfile, $at) =~ /fleetlog keeper.*ERROR/;
+            $s->sql("SELECT pg_cancel_backend($before->{keeper0})");
+            return 0;
+        },
+        'the error of the keeper');
     all_run();
     others_unharmed('an error of the keeper', $before, 'keeper0');
     $before = pids();
@@ -80,8 +86,9 @@ is(started(), $server, 'the server itself was not restarted');
 {
     my $before = pids();
 
-    $node->safe_psql('postgres', "SET statement_timeout = '30s'; CREATE DATABASE passing_by");
-    $node->safe_psql('postgres', "SET statement_timeout = '30s'; DROP DATABASE passing_by");
+    # Whoever kept them waiting would do so for good.
+    $node->safe_psql('postgres', "SET statement_timeout = '${FleetlogTest::TIMEOUT}s'; CREATE DATABASE passing_by");
+    $node->safe_psql('postgres', "SET statement_timeout = '${FleetlogTest::TIMEOUT}s'; DROP DATABASE passing_by");
     others_unharmed('CREATE and DROP DATABASE of another database', $before, '');
 }
 

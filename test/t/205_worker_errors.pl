@@ -7,12 +7,12 @@ use Time::HiRes qw(time);
 use FleetlogTest;
 use FleetlogTest::Load;
 
-my $s = FleetlogTest->new('workers', conf => "fleetlog.workers = 2\nfleetlog.max_xids_per_second = 50\n");
+my $s = FleetlogTest->new('workers', conf => "fleetlog.workers = 2\nfleetlog.max_xids_per_second = 50\nautovacuum = off\n");
 $s->fleet(shards => 2, devices => 3);
 my $started = $s->sql('SELECT pg_postmaster_start_time()');
 my $checkpointer = $s->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-is($s->sql("SELECT string_agg(kind || '*' || n, ' ' ORDER BY kind) FROM (SELECT kind, count(*) n FROM fleetlog.stat_worker WHERE pid IS NOT NULL GROUP BY kind) x"),
-    'appender*1 auth*1 confirmer*1 flusher*1 front_door*2 keeper*1 launcher*1', 'all processes are there');
+$s->wait_for("SELECT string_agg(kind || '*' || n, ' ' ORDER BY kind) FROM (SELECT kind, count(*) n FROM fleetlog.stat_worker WHERE pid IS NOT NULL GROUP BY kind) x",
+    'appender*1 auth*1 confirmer*1 flusher*1 front_door*2 keeper*1 launcher*1', 'all processes to be there');
 
 my $load = FleetlogTest::Load->new($s, devices => 3, subscribe => 0, run => 'w');
 for my $kind (qw(appender flusher confirmer keeper auth front_door launcher))
@@ -29,9 +29,16 @@ for my $kind (qw(appender flusher confirmer keeper auth front_door launcher))
         $s->wait_for("SELECT count(*) = 8 FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind");
         $load->cut_off;
         $s->wait_for_mqtt;
-        my $client = $s->device('d1', client_id => 'after');
-        is($client->publish_acked('acme/d1/t', "after $how $kind"), 0, "$kind: served after $how");
-        $client->disconnect;
+        # A process that was told may end only now, and take a log-in with it; whoever comes again is served.
+        FleetlogTest::wait_until(
+            sub {
+                my $client = eval { $s->device('d1', client_id => 'after') } or return 0;
+                my $reason = eval { $client->publish_acked('acme/d1/t', "after $how $kind") };
+                $client->disconnect;
+                return defined $reason && $reason == 0;
+            },
+            "$kind: a device to be served after $how");
+        pass("$kind: served after $how");
     }
 }
 my @lost = $s->missing_payloads('telemetry', $load->acked);
@@ -44,24 +51,26 @@ my $kept = $s->device('d1', client_id => 'kept');
 my $second = PostgreSQL::Test::Cluster::get_free_port();
 my $first = $s->port;
 $s->set_conf('fleetlog.mqtt_listen' => "127.0.0.1:$first,127.0.0.1:$second");
-FleetlogTest::wait_until(sub { my $t = { mqtt => $second }; FleetlogTest::accepts($t) }, 'the second listener', 30);
+FleetlogTest::wait_until(sub { my $t = { mqtt => $second }; FleetlogTest::accepts($t) }, 'the second listener');
 is($kept->publish_acked('acme/d1/t', 'over the reload'), 0, 'an old connection is served after the reload');
 my $via = FleetlogTest::Mqtt->open($second);
 is($via->login(client_id => 'via', user => 'acme/d1', password => 'pw-d1')->{reason}, 0, 'the second listener serves');
 $s->set_conf('fleetlog.mqtt_listen' => "127.0.0.1:$first");
-FleetlogTest::wait_until(sub { my $t = { mqtt => $second }; !FleetlogTest::accepts($t) }, 'the second listener to close', 30);
+FleetlogTest::wait_until(sub { my $t = { mqtt => $second }; !FleetlogTest::accepts($t) }, 'the second listener to close');
 is($kept->publish_acked('acme/d1/t', 'over the second reload'), 0, 'still served');
 
-# Transaction ids: a burst is allowed, then 50 a second whatever the load.
+# Transaction ids: a burst of one second's worth, then 50 a second whatever the load.
 $load = FleetlogTest::Load->new($s, devices => 3, subscribe => 0, run => 'x', window => 5);
 $load->connect_all;
 $load->pump(3);
-my ($xid, $begin, $acked) = ($s->sql('SELECT txid_snapshot_xmax(txid_current_snapshot())'), time, scalar $load->acked);
+my ($begin, $xid, $acked) = (time, $s->sql('SELECT txid_snapshot_xmax(txid_current_snapshot())'), scalar $load->acked);
 $load->pump(5);
+$load->pump($FleetlogTest::TIMEOUT, sub { $load->acked > $acked + 100 });
 my $used = $s->sql('SELECT txid_snapshot_xmax(txid_current_snapshot())') - $xid;
 my $seconds = time - $begin;
 cmp_ok($load->acked - $acked, '>', 100, 'publishes go on under the budget');
-cmp_ok($used / $seconds, '<', 75, sprintf 'transaction ids taken a second: %.1f', $used / $seconds);
+# Some more are the keeper's.
+cmp_ok($used, '<', 50 * ($seconds + 1) + 20 + 5 * $seconds, sprintf 'transaction ids taken a second: %.1f', $used / $seconds);
 is($load->drain, 0, 'all answered');
 $load->cut_off;
 
@@ -69,7 +78,7 @@ $load->cut_off;
 my $client = $s->device('d2');
 $client->publish_acked('acme/d2/t', 'before the step');
 $s->set_conf('fleetlog.clock_offset' => '-3600000');
-$s->wait_for('SHOW fleetlog.clock_offset', $s->sql("SELECT current_setting('fleetlog.clock_offset')"));
+$s->wait_for("SELECT setting FROM pg_settings WHERE name = 'fleetlog.clock_offset'", '-3600000');
 is($client->publish_acked('acme/d2/t', "after the step $_"), 0, "served after the clock stepped back ($_)") for 1 .. 5;
 is($s->density_faults, '', 'time never steps back in the log');
 # It stays there: moved forward again, it would let the timers of connections run out that are open at that moment.

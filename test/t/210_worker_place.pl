@@ -28,13 +28,14 @@ $node->safe_psql('postgres', "CREATE DATABASE empty TEMPLATE template0 ENCODING 
 my $at = -s $node->logfile;
 $s->set_conf('fleetlog.database' => 'empty');
 launcher_says('does not exist in database "empty"', 'the launcher to miss the extension');
-is($s->sql("SELECT count(*) FROM pg_stat_activity WHERE datname = 'fleetlog' AND backend_type LIKE 'fleetlog%'"), '0',
-    'the workers have left the database that is no longer theirs');
+$s->wait_for("SELECT count(*) FROM pg_stat_activity WHERE datname = 'fleetlog' AND backend_type LIKE 'fleetlog%'", '0',
+    'the workers to have left the database that is no longer theirs');
+$s->wait_for_log(qr/fleetlog is dormant.*\n.*HINT:.*CREATE EXTENSION fleetlog/, $at, 'the line that says so');
 $s->sql('SELECT pg_sleep(1)');    # several looks at 50, 100, 200, 400 ms
 is(lines($at, qr/fleetlog is dormant/), 1, 'one line in the log, however often it looks');
-like(log_since($at), qr/HINT:.*CREATE EXTENSION fleetlog/, 'with a hint');
 $node->safe_psql('postgres', 'DROP DATABASE empty');
 launcher_says('database "empty" does not exist', 'the launcher to miss the database');
+$s->wait_for_log(qr/fleetlog is dormant: database "empty"/, $at, 'the line about the missing database');
 is(lines($at, qr/fleetlog is dormant: database "empty"/), 1, 'a missing database is one line too');
 $s->set_conf('fleetlog.database' => '');
 launcher_says('fleetlog.database is empty', 'no database wanted');
@@ -47,7 +48,7 @@ $s->sql('ALTER ROLE fleetlog_worker NOLOGIN');
 $at = -s $node->logfile;
 $node->restart;
 launcher_says('role "fleetlog_worker"', 'the launcher to miss the role');
-like(log_since($at), qr/HINT:.*CREATE ROLE fleetlog_worker/, 'a missing role comes with the statement that makes it');
+ok($s->wait_for_log(qr/HINT:.*CREATE ROLE fleetlog_worker/, $at), 'a missing role comes with the statement that makes it');
 $s->sql('ALTER ROLE fleetlog_worker LOGIN');
 all_run();
 pass('back at work when the role may log in');
@@ -64,7 +65,7 @@ pass('CREATE EXTENSION: they are back');
 $at = -s $node->logfile;
 $s->set_conf('fleetlog.disk_reserve' => '2000TB');
 $s->wait_for('SELECT disk_reserve_reached FROM fleetlog.stat_server', 't', 'the disk reserve');
-like(log_since($at), qr/publishes are refused.*\n.*HINT/, 'the disk reserve is told with a hint');
+ok($s->wait_for_log(qr/publishes are refused.*\n.*HINT/, $at), 'the disk reserve is told with a hint');
 $s->set_conf();
 $s->wait_for('SELECT NOT disk_reserve_reached FROM fleetlog.stat_server', 't', 'enough space again');
 
@@ -72,8 +73,8 @@ $s->wait_for('SELECT NOT disk_reserve_reached FROM fleetlog.stat_server', 't', '
 $at = -s $node->logfile;
 $node->append_conf('postgresql.conf', "max_worker_processes = 3\nfleetlog.worker_retry = 50ms\n");
 $node->restart;
-FleetlogTest::wait_until(sub { log_since($at) =~ /max_worker_processes is 3, at least 5 are needed/ }, 'the message about worker slots', 30);
-like(log_since($at), qr/HINT:.*Set max_worker_processes to 5/, 'too few slots: the hint has the number');
+ok($s->wait_for_log(qr/max_worker_processes is 3, at least 5 are needed.*\n.*HINT:.*Set max_worker_processes to 5/, $at, 'the message about worker slots'),
+    'too few slots: the hint has the number');
 is($s->sql("SELECT count(*) FROM fleetlog.stat_worker WHERE kind <> 'launcher'"), '0', 'and nobody was started');
 $node->append_conf('postgresql.conf', "max_worker_processes = 40\n");
 
@@ -85,8 +86,8 @@ like($s->sql_error("SET fleetlog.lingre = '5ms'"), qr/invalid configuration para
 all_run();
 $at = -s $node->logfile;
 $node->safe_psql('postgres', 'DROP DATABASE fleetlog WITH (FORCE)');
-FleetlogTest::wait_until(sub { log_since($at) =~ /fleetlog is dormant: database "fleetlog" does not exist/ }, 'the launcher to notice', 30);
-is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'"), '1', 'DROP DATABASE ... FORCE: dormant');
+FleetlogTest::wait_until(sub { log_since($at) =~ /fleetlog is dormant: database "fleetlog" does not exist/ }, 'the launcher to notice');
+ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'"), 'DROP DATABASE ... FORCE: dormant');
 $node->safe_psql('postgres', "CREATE DATABASE fleetlog TEMPLATE template0 ENCODING 'UTF8'");
 $s->sql('CREATE EXTENSION fleetlog');
 all_run();

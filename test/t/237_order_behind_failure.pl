@@ -48,6 +48,7 @@ for my $version (5, 4)
 
     # While SQL holds the shard batch upon batch lies with the appender, the first with the record at fault alone.
     $holder->query("BEGIN; SELECT fleetlog.append('telemetry', 'k', 'holds the shard')");
+    is($holder->error, '', "$version: SQL holds the shard");
     $victim->publish('acme/d1/t', '01', qos => 1, retain => 1, pid => 101);
     aside(1);
     for my $n (2 .. 8)
@@ -97,6 +98,7 @@ $s->sql("SELECT fleetlog.trim_head('telemetry', 0, fleetlog.tail('telemetry', 0)
 my $other = $s->device('d2');
 my $holder = $s->session;
 $holder->query("BEGIN; SELECT fleetlog.append('telemetry', 'k', 'holds the shard')");
+is($holder->error, '', 'SQL holds the shard');
 $device->publish('acme/d1/t', '01', qos => 1, pid => 101);
 aside(1);
 # The appender stands before it tells the door; the door learns of the new number of shards and goes on reading.

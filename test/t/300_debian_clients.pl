@@ -16,7 +16,7 @@ sub publish
 {
     my (@args) = @_;
     my $err = '';
-    my $ok = IPC::Run::run([ 'mosquitto_pub', @common, @args ], '2>', \$err, IPC::Run::timeout(30));
+    my $ok = IPC::Run::run([ 'mosquitto_pub', @common, @args ], '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     return ($ok, $err);
 }
 
@@ -25,7 +25,7 @@ for my $version ('mqttv31', 'mqttv311', 'mqttv5')
     my ($out, $err) = ('', '');
     my $n = 3;
     my $sub = IPC::Run::start([ 'mosquitto_sub', @common, '-V', $version, '-i', "sub-$version", '-q', '1', '-t', "acme/d1/$version/#", '-v', '-C', $n * 2 ],
-        '>', \$out, '2>', \$err, IPC::Run::timeout(60));
+        '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     $s->wait_for("SELECT count(*) = 1 FROM fleetlog.stat_connection WHERE client_id = 'sub-$version' AND subscriptions > 0", 't', "$version subscribed");
     for my $qos (0, 1)
     {
@@ -46,11 +46,11 @@ ok($ok, 'properties by mosquitto_pub') or diag($err);
 is($s->sql("SELECT headers ->> 'unit' || ' ' || (headers ->> 'content-type') || ' ' || (fleetlog.json(payload) ->> 't') FROM telemetry WHERE key = 'acme/d1/props'"),
     'C application/json 21.5', 'and SQL over them');
 my $lines = join '', map { "line $_\n" } 1 .. 500;
-$ok = IPC::Run::run([ 'mosquitto_pub', @common, '-q', 1, '-t', 'acme/d1/lines', '-l' ], '<', \$lines, '2>', \$err, IPC::Run::timeout(60));
+$ok = IPC::Run::run([ 'mosquitto_pub', @common, '-q', 1, '-t', 'acme/d1/lines', '-l' ], '<', \$lines, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 ok($ok, '500 lines by mosquitto_pub -l') or diag($err);
 is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/lines'"), '500', 'are 500 records');
 my $bad = '';
-$ok = IPC::Run::run([ 'mosquitto_pub', '-h', '127.0.0.1', '-p', $s->port, '-u', 'acme/d1', '-P', 'wrong', '-t', 'acme/d1/x', '-m', 'x' ], '2>', \$bad, IPC::Run::timeout(30));
+$ok = IPC::Run::run([ 'mosquitto_pub', '-h', '127.0.0.1', '-p', $s->port, '-u', 'acme/d1', '-P', 'wrong', '-t', 'acme/d1/x', '-m', 'x' ], '2>', \$bad, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 ok(!$ok, 'a wrong password is refused');
 like($bad, qr/[Nn]ot authori[sz]ed|[Bb]ad user name or password|refused/, 'and the client can tell why');
 
@@ -77,19 +77,19 @@ def on_message(c, u, m):
     if len(got) == n: done.set()
 s.on_message = on_message
 s.connect("127.0.0.1", port); s.loop_start()
-assert ready.wait(30), "no SUBACK"
+assert ready.wait(150), "no SUBACK"
 p = client("paho-pub", mqtt.MQTTv5)
 p.connect("127.0.0.1", port); p.loop_start()
 for i in range(n):
     info = p.publish("acme/d2/paho", str(i), qos=1)
-info.wait_for_publish(30)
-assert done.wait(30), "received %d of %d" % (len(got), n)
+info.wait_for_publish(150)
+assert done.wait(150), "received %d of %d" % (len(got), n)
 assert got == [str(i).encode() for i in range(n)], "out of order"
 p.disconnect(); s.disconnect()
 print("ok")
 PY
     my ($out, $e) = ('', '');
-    IPC::Run::run([ 'python3', '-', $s->port ], '<', \$program, '>', \$out, '2>', \$e, IPC::Run::timeout(120));
+    IPC::Run::run([ 'python3', '-', $s->port ], '<', \$program, '>', \$out, '2>', \$e, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     is($out, "ok\n", 'paho: 200 messages at QoS 1 from 5.0 to 3.1.1, in order') or diag($e);
     is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d2/paho'"), '200', 'and in the stream');
 }

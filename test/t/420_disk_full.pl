@@ -33,7 +33,7 @@ sub recovered
     $truth->cut_off;
     $s->wait_for_mqtt;
     $truth->connect_all($what =~ s/\W/-/gr);
-    $truth->pump(30, sub { $truth->acked > $before + 200 });
+    $truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked > $before + 200 });
     cmp_ok($truth->acked, '>', $before + 200, "$what: acknowledgements flow again");
     $truth->cut_off;
     is(join("\n", $truth->check), '', "$what: nothing acknowledged is lost");
@@ -41,13 +41,13 @@ sub recovered
 }
 
 $truth->connect_all('reserve');
-$truth->pump(20, sub { $truth->acked > 200 });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked > 200 });
 cmp_ok($truth->acked, '>', 200, 'at first all is well');
 
 # The reserve.
 $disk->set(free_wal => 12 * $MB);
 $s->sql("CREATE TABLE filler AS SELECT repeat(md5(i::text), 4) AS t FROM generate_series(1, 32000) i");
-$truth->pump(60, sub { $refused->() > 20 });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $refused->() > 20 });
 cmp_ok($refused->(), '>', 20, 'WAL volume filling: publishes are refused');
 is(join(',', sort keys %{ $truth->{reasons} }), '151', 'with 0x97, quota exceeded');
 cmp_ok($disk->counters->{free_wal}, '>', 0, 'while there is still space');
@@ -65,7 +65,7 @@ $s->wait_for('SHOW fleetlog.disk_reserve', '0', 'the reload');
 $truth->connect_all('data');
 $disk->set(free_data => 0);
 my $before = $refused->();
-$truth->pump(60, sub { $refused->() > $before + 20 });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $refused->() > $before + 20 });
 cmp_ok($refused->(), '>', $before + 20, 'data volume full: publishes are refused');
 cmp_ok($disk->counters->{refused}, '>', 0, 'writes failed for want of space');
 is($s->sql('SELECT 1 + 1'), 2, 'the server goes on');
@@ -78,7 +78,7 @@ is($s->crashes, '', 'nothing crashed so far');
 # The WAL volume, with no reserve: PostgreSQL cannot go on and says so with a PANIC.
 $truth->connect_all('wal');
 $disk->set(free_wal => 0);
-$truth->pump(60, sub { $truth->all_closed });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $truth->all_closed });
 ok($truth->all_closed, 'WAL volume full: the server stopped');
 $truth->cut_off;
 like(PostgreSQL::Test::Utils::slurp_file($s->node->logfile), qr/PANIC:.*No space left/, 'by PANIC, as PostgreSQL does');

@@ -17,7 +17,7 @@ $s->fleet(shards => 2, devices => 4, durability => 'quorum');
 $s->sql('CREATE TABLE both_written (word text)');
 my $truth = FleetlogTest::Truth->new($s, devices => 4);
 $truth->connect_all('first');
-$truth->pump(30, sub { $truth->acked > 1000 });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked > 1000 });
 cmp_ok($truth->acked, '>', 1000, 'acknowledgements flow');
 
 # The standby's network goes first, so that the old primary has records that nobody confirmed.
@@ -37,7 +37,7 @@ $standby->sql("SELECT fleetlog.alter_stream('telemetry', durability => 'local')"
 is(join("\n", $truth->check), '', "after promotion: all of $acked acknowledged are there");
 
 $truth->connect_all('second');
-$truth->pump(30, sub { $truth->acked > $acked + 500 });
+$truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked > $acked + 500 });
 cmp_ok($truth->acked, '>', $acked + 500, 'the new primary acknowledges');
 is($truth->drain, 0, 'all of it');
 $truth->cut_off;

@@ -20,7 +20,8 @@ my @cont = map { /^(\S+)\|CONT/ ? $1 : () } @parts;
 cmp_ok(scalar @cont, '>=', 3, 'the large append has several records: ' . join ' ', map { s/.*\|//r } @parts);
 my ($span) = map { /^(\S+)\|SPAN/ ? $1 : () } @parts;
 ok($span, 'the one with its head comes last');
-$s->sql('SELECT pg_switch_wal()');
+my $file = $s->sql('SELECT pg_walfile_name(pg_switch_wal())');
+FleetlogTest::wait_until(sub { -e "$archive/$file" && -s _ == 16 * 1024 * 1024 }, "$file to be archived");
 my $rows = $s->sql("SELECT count(*), md5(string_agg(p::text, '' ORDER BY log_offset)) FROM plain p WHERE log_offset < 100");
 
 # Stop behind a part, and behind the head, whose transaction is then not committed.

@@ -30,9 +30,9 @@ sub door_memory
 }
 
 my $fleet = FleetlogTest::Fleet->start($s, '-c', $n, '--credentials', $credentials, '--seed', $seed, '--truth', $truth, '--mqtt311', 20,
-    '--boot', 3, '--base-pause', 0.2, '--cap', 6.4, '--stable', 0.5, '--interval', 2, '--mix', '60,35,5', '--binary', 30, '--drain', 60);
+    '--boot', 3, '--base-pause', 0.2, '--cap', 6.4, '--stable', 0.5, '--interval', 2, '--mix', '60,35,5', '--binary', 30, '--connect-timeout', $FleetlogTest::TIMEOUT, '--drain', $FleetlogTest::TIMEOUT);
 my $line = $fleet->wait_connected($n);
-is($line->{subscribed}, $n, 'every device listens to its commands');
+$line = $fleet->wait_for('subscribed', sub { $_[0] == $n }, 'every device to listen to its commands');
 is($s->sql("SELECT count(DISTINCT identity) FROM fleetlog.stat_connection WHERE identity LIKE 'acme/d%'"), $n, 'the server knows each by its identity');
 $fleet->wait_for('acked', sub { $_[0] >= $n }, 'readings to flow');
 
@@ -64,7 +64,7 @@ $fleet->wait_for('acked', sub { $_[0] >= $line->{acked} + $n }, 'readings to flo
 
 # A second fleet finds the place nearly full.
 my $crowd = FleetlogTest::Fleet->start($s, '-c', 3 * $extra, '--credentials', $credentials, '--client-id', 'crowd-%d', '--boot', 0.2,
-    '--base-pause', 30, '--cap', 120, '--mix', '1,0,0');
+    '--base-pause', 3000, '--cap', 12000, '--mix', '1,0,0');
 $crowd->wait_for('refused', sub { $_[0] >= 2 * $extra }, 'the crowd to be refused');
 my $summary = $crowd->quit;
 cmp_ok($summary->{busy}, '>=', 2 * $extra, 'who finds the server full takes it for busy');

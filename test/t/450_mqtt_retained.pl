@@ -38,7 +38,7 @@ sub got
     $ender->publish_acked("the/end/$end", $end);
     while (1)
     {
-        my ($m) = $c->messages(1, 30);
+        my ($m) = $c->messages(1);
         die 'the end did not come' unless $m;
         last if $m->{payload} eq $end;
         push @got, $m->{topic} eq 'the/turns' || $m->{topic} =~ m{^the/end/} ? () : "$m->{topic}=$m->{payload}/$m->{retain}";
@@ -181,7 +181,7 @@ is(client(version => 4)->publish_acked('plain/x', 'x', retain => 1), 0, '3.1.1 c
 $s->sql("SELECT count(fleetlog.publish('many/' || lpad(i::text, 5, '0'), convert_to(i::text, 'UTF8'), retain => true)) FROM generate_series(1, 1200) i");
 my $many = client(properties => [ [ 33, 10 ] ]);
 $many->subscribe([ [ 'many/#', 1 ] ]);
-my @all = $many->messages(1200, 120);
+my @all = $many->messages(1200);
 is(scalar @all, 1200, '1,200 retained values arrive through a window of 10');
 is(scalar(grep { !$_->{retain} } @all), 0, 'all with retain 1');
 is(join(',', map { $_->{topic} } @all), join(',', sort map { $_->{topic} } @all), 'in the order of their topics');
@@ -198,7 +198,7 @@ for my $i (1 .. 40)
     my ($last, %seen) = ('');
     while ($last ne "$i-6")
     {
-        my ($got) = $sub->messages(1, 20);
+        my ($got) = $sub->messages(1);
         unless ($got) { $missed++; last; }
         $last = $got->{payload};
         # The round before may be in force still, but comes first, and only once, as everything does.

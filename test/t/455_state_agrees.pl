@@ -111,6 +111,15 @@ WITH h AS (SELECT DISTINCT ON (key) key, shard, log_offset, payload FROM telemet
      t AS (SELECT key, shard, log_offset FROM now UNION ALL SELECT key, shard, log_offset FROM last)
 (SELECT * FROM v EXCEPT SELECT * FROM t) UNION ALL (SELECT * FROM t EXCEPT SELECT * FROM v)
 SQL
+# A value that has to wait, whether or not one had to above.
+my $locker = $s->session;
+$s->sql("SELECT fleetlog.publish('r/1', 'there', retain => true), fleetlog.publish('r/2', 'there', retain => true)");
+$locker->query("BEGIN; SELECT 1 FROM now WHERE key = 'r/1' FOR UPDATE");
+$s->sql("SELECT fleetlog.publish('r/1', 'waits', retain => true), fleetlog.publish('r/2', '', retain => true)");
+$s->wait_for("SELECT waiting = 1 FROM fleetlog.stat_state WHERE state = 'now'::regclass");
+$locker->query('COMMIT');
+$s->wait_for('SELECT count(*) = 0 FROM fleetlog.state_pending');
+$locker->quit;
 # Nobody mends any more: a planted fault stays, and is found.
 my $victim = 'r/victim';
 $s->sql("SELECT fleetlog.publish('$victim', 'true', retain => true)");

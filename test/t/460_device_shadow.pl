@@ -31,7 +31,7 @@ sub ask
     $c->publish("$topic/$what", ref $body ? $json->encode($body) : $body, qos => 1);
     while (!$got{$last})
     {
-        my $p = $c->read_packet(60);
+        my $p = $c->read_packet;
         die "no $last" unless ref $p;
         next if $p->{name} eq 'PUBACK';
         $c->puback($p->{pid}) if $p->{qos};
@@ -56,7 +56,7 @@ is($s->sql(q{SELECT fleetlog.set_desired('acme/d1', '{"temp": 22, "net": {"ssid"
 my $told = 0;
 while (!$told)
 {
-    my $p = $d1->read_packet(60);
+    my $p = $d1->read_packet;
     die 'nothing was told' unless ref $p;
     $d1->puback($p->{pid}) if $p->{qos};
     $delta = $json->decode($p->{payload}) if $p->{topic} eq "$base/update/delta";

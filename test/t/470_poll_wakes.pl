@@ -43,7 +43,7 @@ sub all_done
 
 {
     my $h = pollers($n, "SELECT * FROM fleetlog.poll('quiet', '{}', wait => '1 h')");
-    FleetlogTest::wait_until(sub { my $a = $s->waiter_sleeps; select undef, undef, undef, 0.2; $a == $s->waiter_sleeps }, 'the sessions to be asleep');
+    $s->wait_asleep;
     my ($slept, $woken) = ($s->waiter_sleeps, wakeups());
 
     $s->sql("SELECT count(fleetlog.append('busy', 'k', 'x')) FROM generate_series(1, 10)") for 1 .. 30;

@@ -27,7 +27,7 @@ my $poll = sub {
 $poll->($_, $_ < $few ? 'few' : 'quiet', '{"0": 1, "1": 1}') for 0 .. $all - 1;
 $waiting->($all);
 # Who has just begun to wait may still be on his way to sleep.
-FleetlogTest::wait_until(sub { my $a = $work->()->{switches}; select undef, undef, undef, 0.2; $a == $work->()->{switches} }, 'all of them to sleep');
+$s->wait_asleep($crowd->pids);
 
 my ($before, $woken) = ($work->(), $wakeups->());
 $s->sql("SELECT count(fleetlog.append('busy', 'k' || n, 'x')) FROM generate_series(1, 10) n") for 1 .. 100;

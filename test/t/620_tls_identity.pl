@@ -47,7 +47,7 @@ sub publish
 {
     my ($topic, @args) = @_;
     my ($err, $text) = ('', 'm' . ++$n);
-    IPC::Run::run([ 'mosquitto_pub', @where, '-q', 1, '-t', $topic, '-m', $text, @args ], '2>', \$err, '>', \my $out, IPC::Run::timeout(60));
+    IPC::Run::run([ 'mosquitto_pub', @where, '-q', 1, '-t', $topic, '-m', $text, @args ], '2>', \$err, '>', \my $out, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     my $device = $s->sql("SELECT device FROM telemetry WHERE fleetlog.text(payload) = '$text'");
     return $device ne '' ? $device : "refused: $err" =~ s/\n/ /gr;
 }
@@ -57,12 +57,12 @@ sub s_client
 {
     my (@args) = @_;
     my ($out, $err) = ('', '');
-    IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", @args ], '<', \"\x10\x00", '>', \$out, '2>', \$err, IPC::Run::timeout(30));
+    IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", @args ], '<', \"\x10\x00", '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     return $out . $err;
 }
 my $since = 0;
 sub logged { my ($pattern) = @_; return $s->node->log_contains($pattern, $since); }
-sub wait_logged { my ($pattern, $what) = @_; FleetlogTest::wait_until(sub { logged($pattern) }, $what, 20); pass($what); return; }
+sub wait_logged { my ($pattern, $what) = @_; FleetlogTest::wait_until(sub { logged($pattern) }, $what); pass($what); return; }
 
 # ---- certificates ----
 
@@ -84,10 +84,11 @@ like(publish('acme/d1/t', '--cafile', "$dir/ca.crt"), qr/refused/, 'without cert
 # Alerts that tell the device why.  With TLS 1.3 they come after the handshake as the client sees it.
 like(s_client('-tls1_2', '-cert', "$dir/expired.crt", '-key', "$dir/expired.key"), qr/alert certificate expired/, 'expired: the alert says so');
 wait_logged(qr/certificate of "CN=expired" from .* was refused: certificate has expired\n.*HINT:.*new certificate/, 'the log names it, with the remedy');
+my $since_then = time;
 my $lines = () = PostgreSQL::Test::Utils::slurp_file($s->node->logfile) =~ /certificate of "CN=expired"/g;
 like(s_client('-tls1_2', '-cert', "$dir/expired.crt", '-key', "$dir/expired.key"), qr/alert certificate expired/, '... again') for 1 .. 5;
 my $more = () = PostgreSQL::Test::Utils::slurp_file($s->node->logfile) =~ /certificate of "CN=expired"/g;
-cmp_ok($more, '<=', 2, 'a device that tries again and again is logged once a minute by each door');
+cmp_ok($more, '<=', 2 * (1 + int((time - $since_then + 30) / 60)), 'a device that tries again and again is logged once a minute by each door');
 like(s_client('-tls1_2', '-cert', "$dir.foreign/d1.crt", '-key', "$dir.foreign/d1.key"), qr/alert unknown ca/, 'a certificate of another CA: unknown CA');
 
 # The rule.
@@ -96,15 +97,15 @@ for my $rule (sort keys %names)
 {
     $s->sql("SELECT fleetlog.set_certificate('d1', '$names{$rule}')");
     $s->set_conf(%conf, 'fleetlog.tls_identity' => $rule);
-    FleetlogTest::wait_until(sub { publish('acme/d1/t', cert('d1')) eq 'd1' && publish('acme/d1/t', cert('d1')) eq 'd1' }, "rule $rule", 30);
+    FleetlogTest::wait_until(sub { publish('acme/d1/t', cert('d1')) eq 'd1' && publish('acme/d1/t', cert('d1')) eq 'd1' }, "rule $rule");
     pass("rule $rule: $names{$rule}");
 }
 $s->sql("SELECT fleetlog.set_certificate('d1', 'device one')");
 $s->set_conf(%conf, 'fleetlog.tls_require_certificate' => 'on');
-FleetlogTest::wait_until(sub { s_client('-tls1_2') =~ /alert handshake failure/ }, 'clients without certificate to be refused', 30);
+FleetlogTest::wait_until(sub { s_client('-tls1_2') =~ /alert handshake failure/ }, 'clients without certificate to be refused');
 pass('tls_require_certificate');
 $s->set_conf(%conf);
-FleetlogTest::wait_until(sub { s_client('-tls1_2') !~ /alert/ && s_client('-tls1_2') !~ /alert/ }, 'the old setting', 30);
+FleetlogTest::wait_until(sub { s_client('-tls1_2') !~ /alert/ && s_client('-tls1_2') !~ /alert/ }, 'the old setting');
 
 # ---- those who are connected ----
 
@@ -112,7 +113,7 @@ sub subscriber
 {
     my ($id, $topic, @args) = @_;
     my ($out, $err) = ('', '');
-    my $h = IPC::Run::start([ 'mosquitto_sub', @where, '-V', 'mqttv5', '-i', $id, '-t', $topic, @args ], '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+    my $h = IPC::Run::start([ 'mosquitto_sub', @where, '-V', 'mqttv5', '-i', $id, '-t', $topic, @args ], '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     $s->wait_for("SELECT count(*) FROM fleetlog.stat_connection WHERE client_id = '$id' AND subscriptions > 0", '1', "$id");
     return $h;
 }
@@ -164,8 +165,8 @@ sub publish_13
     my $in = FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => "thirteen$n")
         . FleetlogTest::Mqtt::publish_packet({ version => 4 }, $topic, $text, qos => 1, pid => 1);
     my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-psk_identity', $identity, '-psk', $key, '-quiet', '-no_ign_eof' ],
-        '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout(60));
-    FleetlogTest::wait_until(sub { $h->pump_nb; $out =~ /^\x20\x02\x00\x00\x40\x02\x00\x01/ || !$h->pumpable }, 'an answer', 30);
+        '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+    FleetlogTest::wait_until(sub { $h->pump_nb; $out =~ /^\x20\x02\x00\x00\x40\x02\x00\x01/ || !$h->pumpable }, 'an answer');
     $h->kill_kill;
     my $device = $s->sql("SELECT device FROM telemetry WHERE fleetlog.text(payload) = '$text'");
     return $device ne '' ? $device : "refused: $err" =~ s/\n/ /gr;
@@ -191,13 +192,13 @@ $session = "$dir/session13";
 my ($out, $err, $login) = ('', '', FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'thief'));
 my $gate = FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'gate', user => 'acme/gate', password => 'pw-gate');
 my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-ciphersuites', 'TLS_AES_256_GCM_SHA384', '-sess_out', $session, '-quiet', '-no_ign_eof' ],
-    '<', \$gate, '>', \$out, '2>', \$err, IPC::Run::timeout(30));
-FleetlogTest::wait_until(sub { $h->pump_nb; -s $session && length $out }, 'a ticket of another device', 20);
+    '<', \$gate, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+FleetlogTest::wait_until(sub { $h->pump_nb; -s $session && length $out }, 'a ticket of another device');
 $h->kill_kill;
 ($out, $err) = ('', '');
 $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-ciphersuites', 'TLS_AES_256_GCM_SHA384', '-sess_in', $session, '-psk_identity', 'acme/p1', '-psk', $key2, '-quiet', '-no_ign_eof' ],
-    '<', \$login, '>', \$out, '2>', \$err, IPC::Run::timeout(30));
-FleetlogTest::wait_until(sub { $h->pump_nb; length $out || !$h->pumpable }, 'the answer to the thief', 20);
+    '<', \$login, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+FleetlogTest::wait_until(sub { $h->pump_nb; length $out || !$h->pumpable }, 'the answer to the thief');
 isnt(substr($out, 0, 4), "\x20\x02\x00\x00", 'a ticket of one device and the name of another make neither');
 $h->kill_kill;
 

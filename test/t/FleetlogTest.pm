@@ -15,7 +15,10 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use FleetlogTest::Mqtt;
 
+# Every wait for something that has to happen lasts this long before it gives up: a machine may be slow.  A test that waits
+# shorter does so where it must not happen.
 our $TIMEOUT = $PostgreSQL::Test::Utils::timeout_default || 180;
+$FleetlogTest::Mqtt::TIMEOUT = $TIMEOUT;
 
 # Options: shards, durability (of nothing: see fleet()), conf => text for postgresql.conf, no_extension => 1,
 # no_start => 1, no_wait => 1 (do not wait for the MQTT port), no_checksums => 1 (not even where they are the default),
@@ -44,6 +47,9 @@ log_statement = none
 fleetlog.database = 'fleetlog'
 fleetlog.workers = 2
 fleetlog.mqtt_listen = '127.0.0.1:$self->{mqtt}'
+# Sessions of a test that hold a shard do so on purpose, however long the machine takes for what comes in between.
+fleetlog.shard_hold_timeout = 0
+fleetlog.shard_lock_timeout = '${TIMEOUT}s'
 include_if_exists 'test.conf'
 CONF
     # Newer minor releases let replication users name only the output plugins of this list.
@@ -181,6 +187,24 @@ sub wait_for
     return;
 }
 
+# Polls the server's log, from a position in it, for a line that may be written a moment after what it tells of.
+sub wait_for_log
+{
+    my ($self, $pattern, $from, $what) = @_;
+    wait_until(sub { PostgreSQL::Test::Utils::slurp_file($self->node->logfile, $from // 0) =~ $pattern }, $what // "$pattern in the log");
+    return 1;
+}
+
+# A query on a standby that goes on replaying: one that is cancelled for that is asked again.
+sub sql_on_standby
+{
+    my ($self, $sql) = @_;
+    my $answer;
+
+    wait_until(sub { $answer = eval { $self->sql($sql) }; return 1 if defined $answer; confess($@) unless $@ =~ /conflict with recovery/; 0 }, "an answer of the standby to $sql");
+    return $answer;
+}
+
 # Polls a Perl condition.
 sub wait_until
 {
@@ -199,14 +223,45 @@ sub wait_until
 sub waiter_sleeps
 {
     my ($self) = @_;
-    my $sum = 0;
-    for my $pid (split /\n/, $self->sql('SELECT pid FROM fleetlog.stat_waiter'))
+    return (sleeps(split /\n/, $self->sql('SELECT pid FROM fleetlog.stat_waiter')))[0];
+}
+
+# The same of some processes, and how many of them are awake: at work, or on their way to sleep.
+sub sleeps
+{
+    my ($sum, $awake) = (0, 0);
+    for my $pid (@_)
     {
         open my $f, '<', "/proc/$pid/status" or die "no status of process $pid: $!";
-        while (<$f>) { $sum += $1 if /^voluntary_ctxt_switches:\s+(\d+)/ }
+        while (<$f>)
+        {
+            $sum += $1 if /^voluntary_ctxt_switches:\s+(\d+)/;
+            $awake++ if /^State:\s+[^S]/;
+        }
         close $f;
     }
-    return $sum;
+    return ($sum, $awake);
+}
+
+# Waits until the sessions that wait are asleep, for good as far as anybody can tell: a process that shall go to sleep may have
+# to wait for a CPU for long before it can do so.
+sub wait_asleep
+{
+    my ($self, @pids) = @_;
+    my $last = -1;
+
+    @pids = split /\n/, $self->sql('SELECT pid FROM fleetlog.stat_waiter') unless @pids;
+    wait_until(
+        sub {
+            my ($sum, $awake) = sleeps(@pids);
+            my $same = !$awake && $sum == $last;
+
+            $last = $awake ? -1 : $sum;
+            usleep(200_000) unless $same;
+            return $same;
+        },
+        'the sessions to be asleep');
+    return;
 }
 
 sub accepts
@@ -221,7 +276,7 @@ sub accepts
 sub wait_for_mqtt
 {
     my ($self) = @_;
-    wait_until(sub { $self->accepts }, 'the MQTT port to accept', 60);
+    wait_until(sub { $self->accepts }, 'the MQTT port to accept');
     return;
 }
 
@@ -275,7 +330,7 @@ sub kill9
     my $pid = $self->node->{_pid};
 
     $self->node->kill9;
-    wait_until(sub { !kill 0, $pid }, 'the killed postmaster to be gone', 60) if defined $pid;
+    wait_until(sub { !kill 0, $pid }, 'the killed postmaster to be gone') if defined $pid;
     return;
 }
 
@@ -283,7 +338,7 @@ sub kill9
 sub wait_until_gone
 {
     my ($self, $pid) = @_;
-    wait_until(sub { !kill 0, $pid }, "process $pid to be gone", 60);
+    wait_until(sub { !kill 0, $pid }, "process $pid to be gone");
     return;
 }
 

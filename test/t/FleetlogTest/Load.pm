@@ -143,7 +143,7 @@ sub drain
 {
     my ($self, $seconds) = @_;
     my $window = $self->{window};
-    my $end = time + ($seconds // 30);
+    my $end = time + ($seconds // $FleetlogTest::TIMEOUT);
 
     $self->{window} = 0;
     $self->pump(0.2) while time < $end && grep { keys %{ $_->{open} } && !$_->{mqtt}{closed} } @{ $self->{clients} };

@@ -14,7 +14,7 @@ use IO::Socket::INET;
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Time::HiRes qw(time);
 
-our $TIMEOUT = 30;
+our $TIMEOUT = 30;              # FleetlogTest.pm sets its own
 
 our %TYPE = (
     CONNECT => 1, CONNACK => 2, PUBLISH => 3, PUBACK => 4, PUBREC => 5, PUBREL => 6, PUBCOMP => 7, SUBSCRIBE => 8,
@@ -101,7 +101,7 @@ sub connect_packet
     }
     if (defined $opt{user}) { $flags |= 128; $rest .= str($opt{user}); }
     if (defined $opt{password}) { $flags |= 64; $rest .= str($opt{password}); }
-    $body .= chr($flags) . pack('n', $opt{keep_alive} // 60);
+    $body .= chr($flags) . pack('n', $opt{keep_alive} // 3600);
     $body .= properties($opt{properties}) if $v5;
     return packet(0x10, $body . $rest);
 }
@@ -368,7 +368,7 @@ sub quiet
 sub ending
 {
     my ($self, $timeout) = @_;
-    my $end = time + ($timeout // 10);
+    my $end = time + ($timeout // $TIMEOUT);
     my $reason;
 
     while (1)

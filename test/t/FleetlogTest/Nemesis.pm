@@ -28,6 +28,8 @@ checkpoint_timeout = 30s
 restart_after_crash = on
 wal_consistency_checking = 'fleetlog'
 hot_standby_feedback = off
+fleetlog.shard_hold_timeout = 5s
+fleetlog.shard_lock_timeout = 6s
 CONF
 
 # Options: seed, conf (more settings), standby => 0 for none, power => 0 for no power-cut layer, shards.
@@ -267,7 +269,7 @@ sub fill_data
     $self->{truth}->pump(0.8);
     $power->set(free_data => -1);
     # A checkpoint that falls into this moment is a PANIC of PostgreSQL's own; it comes back by itself.
-    FleetlogTest::wait_until(sub { $self->life ne '' }, 'the server to answer', 60);
+    FleetlogTest::wait_until(sub { $self->life ne '' }, 'the server to answer');
     return;
 }
 
@@ -303,8 +305,7 @@ sub meanwhile
     }
     $self->{truth}->pump($after + 10, sub { $self->{truth}->all_closed });
     waitpid $pid, 0;
-    confess('the blow failed') if $?;
-    return;
+    return $? == 0;
 }
 
 sub kill_postmaster
@@ -312,7 +313,7 @@ sub kill_postmaster
     my ($self, $after) = @_;
     my $pid = $self->{server}->node->{_pid};
 
-    $self->meanwhile($after, sub { kill 'KILL', $pid or die "kill $pid: $!" });
+    $self->meanwhile($after, sub { kill 'KILL', $pid or die "kill $pid: $!" }) or confess('the blow failed');
     $self->{server}->wait_until_gone($pid);
     $self->{server}->node->{_pid} = undef;
     return;
@@ -325,8 +326,17 @@ sub kill_worker
 
     return $self->kill_postmaster($after) unless $pid;
     my $old = $self->life;
-    $self->meanwhile($after, sub { kill 'KILL', $pid or die "kill $pid: $!" });
-    FleetlogTest::wait_until(sub { my $life = $self->life; $life ne '' && $life ne $old }, 'the server to restart by itself', 60);
+    my ($gone, $life) = (0, '');
+    my $struck = $self->meanwhile($after, sub { kill 'KILL', $pid or die "kill $pid: $!" });
+    # One that had been told to end before may have done so just then: its server goes on, and is struck as a whole.
+    FleetlogTest::wait_until(
+        sub {
+            $gone = !kill 0, $pid;
+            $life = $self->life;
+            return $life ne '' && ($life ne $old || $gone);
+        },
+        'the server to restart by itself') if $struck;
+    return $self->kill_postmaster(0) if !$struck || $life eq $old;
     return;
 }
 
@@ -351,7 +361,7 @@ sub cut_power
         open my $f, '>', $told or die "$told: $!";
         print $f join ' ', map { "$_=$cut{$_}" } sort keys %cut;
         close $f;
-    });
+    }) or confess('the blow failed');
     $self->{server}->node->{_pid} = undef;
     $self->say_step('lost: ' . PostgreSQL::Test::Utils::slurp_file($told));
     return;
@@ -408,6 +418,8 @@ sub round
     $truth->connect_all("r$n");
     $truth->start_sql($self->{shards});
     $truth->pump(0.3 + $self->chance(8) / 10);
+    # Before anything befalls them there has to be something to lose, on whatever machine.
+    $truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked >= $before + 100 && $truth->said_sql >= 100 });
     for (1 .. 1 + $self->chance(3))
     {
         my $what = $self->pick(@{ $opt{disturb} // \@DISTURB });
@@ -454,7 +466,7 @@ sub blow
     {
         # Where nothing broke, nothing may stay unanswered.
         $self->mend;
-        my $left = $self->{truth}->drain(20);
+        my $left = $self->{truth}->drain;
         push @{ $self->{truth}{faults} }, "$left messages were not answered" if $left > 0 && !$self->{truth}->all_closed;
         return;
     }
@@ -472,7 +484,7 @@ sub come_back
     {
         $self->{power} ? $self->{power}->start : $s->start_after_crash;
     }
-    FleetlogTest::wait_until(sub { $self->life ne '' }, 'the server to answer', 60);
+    FleetlogTest::wait_until(sub { $self->life ne '' }, 'the server to answer');
     $s->wait_for_mqtt;
     return;
 }

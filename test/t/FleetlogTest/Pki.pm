@@ -14,7 +14,7 @@ sub openssl
     my (@args) = @_;
     my ($out, $err) = ('', '');
 
-    IPC::Run::run([ 'openssl', @args ], '<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout(60))
+    IPC::Run::run([ 'openssl', @args ], '<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT))
       or confess("openssl @args: $err");
     return $out;
 }

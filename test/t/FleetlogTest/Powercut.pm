@@ -14,7 +14,8 @@ use PostgreSQL::Test::Utils;
 sub build
 {
     my $source = ($ENV{FLEETLOG_SOURCE} // '.') . '/test/chaos';
-    my $out = `make -s -C '$source' 2>&1`;
+    # Two tests at a time may come here.
+    my $out = `flock '$source' make -s -C '$source' 2>&1`;
 
     confess("the power-cut layer does not build:\n$out") if $?;
     return "$source/build";
@@ -104,7 +105,7 @@ sub victim
     my %h = (in => '', out => '');
 
     $self->within(sub {
-        $h{run} = IPC::Run::start([ "$self->{build}/victim", $self->{root} ], '<', \$h{in}, '>', \$h{out}, '2>&1', IPC::Run::timeout(60)); });
+        $h{run} = IPC::Run::start([ "$self->{build}/victim", $self->{root} ], '<', \$h{in}, '>', \$h{out}, '2>&1', IPC::Run::timeout($FleetlogTest::TIMEOUT)); });
     return sub {
         for (@_)
         {

@@ -41,7 +41,7 @@ sub connect_all
     $self->{run} = $run;
     for my $d (@{ $self->{device} })
     {
-        $d->{mqtt} = $self->{server}->device($d->{id}, client_id => "chaos-$d->{id}", version => $d->{id} eq 'd2' ? 4 : 5);
+        $d->{mqtt} = $self->{server}->device($d->{id}, client_id => "chaos-$d->{id}", keep_alive => 60, version => $d->{id} eq 'd2' ? 4 : 5);
         $d->{connection}++;
         $d->{open} = {};
     }
@@ -177,7 +177,7 @@ sub drain
 {
     my ($self, $seconds) = @_;
     my $window = $self->{window};
-    my $end = time + ($seconds // 30);
+    my $end = time + ($seconds // $FleetlogTest::TIMEOUT);
 
     $self->{window} = 0;
     $self->pump(0.1) while time < $end && !$self->all_closed && $self->unanswered;
@@ -248,6 +248,20 @@ sub start_sql
     $self->start_psql('mixed', $mixed);
     $self->start_psql('observe', $observe);
     return;
+}
+
+# Lines that they have said so far.
+sub said_sql
+{
+    my ($self) = @_;
+    my $n = 0;
+    for my $p (@{ $self->{sql} })
+    {
+        open my $f, '<', "$p->{dir}/out" or next;
+        while (<$f>) { $n++ if /^(?:told|acked) .*\n/ }
+        close $f;
+    }
+    return $n;
 }
 
 # Ends the SQL clients (they may have lost their server) and takes in what they were told.
@@ -398,7 +412,7 @@ sub check_standby
     my @faults;
 
     $self->{server}->catch_up($standby);
-    my ($here, $there) = ($self->{server}->sql($sum), $standby->sql($sum));
+    my ($here, $there) = ($self->{server}->sql($sum), $standby->sql_on_standby($sum));
     push @faults, "the standby's rows differ:\n$here\n-- standby\n$there" if $here ne $there;
     push @faults, $self->different_states($standby);
     push @faults, $self->different_pages($standby) if $opt{pages};
@@ -420,7 +434,7 @@ sub different_states
         while ($here ne $there && $tries++ < 20)
         {
             $s->catch_up($standby);
-            ($here, $there) = ($s->sql($sum), $standby->sql($sum));
+            ($here, $there) = ($s->sql($sum), $standby->sql_on_standby($sum));
         }
         push @faults, "state table $table differs on the standby: $here, there $there" if $here ne $there;
     }
