@@ -67,7 +67,7 @@ is("@{ ask($c, 'acme/d1/t', [ 'fl-from', '0:' . (told($new[-1], 'fl-offset') + 1
 $c->disconnect;
 my $three = client($standby, version => 4);
 is("@{ ask($three, qq(\$s/$next\@$epoch/acme/d1/t))->{reasons} }", '128', 'a client of 3.1.1 is refused');
-like(PostgreSQL::Test::Utils::slurp_file($standby->node->logfile), qr/may not subscribe to .*the log is another one/, '... and the log says why');
+ok($standby->wait_for_log(qr/may not subscribe to .*the log is another one/), '... and the log says why');
 is("@{ ask($three, qq(\$s/0:5\@$epoch/acme/d1/t))->{reasons} }", '1', '... and may go on where both logs are one');
 is(texts($three->messages(12)), join(' ', map { "new $_" } 1 .. 12), '... and misses nothing');
 $three->disconnect;

@@ -264,7 +264,7 @@ for my $round (1 .. $rounds)
         my ($shard, $offset, $key) = split / /;
         for my $filter (keys %filters) { push @{ $wanted{$filter}[$shard] }, $offset if $key =~ $filters{$filter}; }
     }
-    my $end = time + 60;
+    my $end = time + $FleetlogTest::TIMEOUT;
     while (time < $end) { my $more = take(0.2); acknowledge(1000); last if !$more && is_complete(); }
     acknowledge(1000);
     # Nothing may come behind it.
