@@ -50,13 +50,14 @@ fleetlog.mqtt_listen = '127.0.0.1:$self->{mqtt}'
 # Sessions of a test that hold a shard do so on purpose, however long the machine takes for what comes in between.
 fleetlog.shard_hold_timeout = 0
 fleetlog.shard_lock_timeout = '${TIMEOUT}s'
-include_if_exists 'test.conf'
 CONF
     # Newer minor releases let replication users name only the output plugins of this list.
     my $bin = $node->config_data('--bindir');
     $node->append_conf('postgresql.conf', "output_plugin_libraries = 'pgoutput, test_decoding, fleetlog'")
       if `"$bin/postgres" --describe-config` =~ /^output_plugin_libraries\b/m;
     $node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
+    # What set_conf() says comes behind what the test began with.
+    $node->append_conf('postgresql.conf', "include_if_exists 'test.conf'");
     return $self if $opt{no_start};
     $self->start_and_install(%opt);
     return $self;
