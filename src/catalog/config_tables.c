@@ -26,6 +26,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -165,21 +166,38 @@ null_flags(int nargs, const bool *nulls)
 	return flags;
 }
 
+/*
+ * At commit, when the last batch of a COPY is written, no statement and so no
+ * snapshot is there any more.  True: the caller has to pop the one pushed here.
+ */
+static bool
+need_snapshot(void)
+{
+	if (ActiveSnapshotSet())
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	return true;
+}
+
 uint64
 fl_config_execute(const char *sql, int nargs, Oid *types, Datum *values, const bool *nulls)
 {
 	Oid			save_user;
 	int			save_context;
 	int			level;
+	bool		pushed;
 	uint64		n;
 
 	GetUserIdAndSecContext(&save_user, &save_context);
 	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
 	level = pin_search_path();
+	pushed = need_snapshot();
 	SPI_connect();
 	execute_checked(sql, nargs, types, values, null_flags(nargs, nulls));
 	n = SPI_processed;
 	SPI_finish();
+	if (pushed)
+		PopActiveSnapshot();
 	AtEOXact_GUC(true, level);
 	SetUserIdAndSecContext(save_user, save_context);
 	return n;
@@ -191,11 +209,13 @@ fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *values, bool 
 	Oid			save_user;
 	int			save_context;
 	int			level;
+	bool		pushed;
 	int64		result = 0;
 
 	GetUserIdAndSecContext(&save_user, &save_context);
 	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
 	level = pin_search_path();
+	pushed = need_snapshot();
 	SPI_connect();
 	execute_checked(sql, nargs, types, values, null_flags(nargs, NULL));
 	*isnull = true;
@@ -204,6 +224,8 @@ fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *values, bool 
 	if (*isnull)
 		result = 0;
 	SPI_finish();
+	if (pushed)
+		PopActiveSnapshot();
 	AtEOXact_GUC(true, level);
 	SetUserIdAndSecContext(save_user, save_context);
 	return result;
