@@ -98,7 +98,7 @@ extern size_t fl_mq_subscribe_filter(uint8_t *out, const char *filter, int qos);
  * Writes all of a PUBLISH but its payload, which the caller appends.  flags: the lower half of the first byte
  * (FL_MQ_PUBLISH_FLAGS); alias 0: none; topic_len 0 goes with an alias.
  */
-#define FL_MQ_PUBLISH_FLAGS(qos, dup, retain) ((dup ? 0x08 : 0) | (qos) << 1 | (retain ? 0x01 : 0))
+#define FL_MQ_PUBLISH_FLAGS(qos, dup, retain) (((dup) ? 0x08 : 0) | (qos) << 1 | ((retain) ? 0x01 : 0))
 extern size_t fl_mq_publish_head(uint8_t *out, int version, const char *topic, size_t topic_len, uint16_t alias,
 								 int flags, uint16_t id, size_t payload_len);
 

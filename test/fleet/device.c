@@ -368,6 +368,7 @@ subscribe(FlHerd *h, FlDevice *d)
 	char base[FL_NAME_SIZE], filter[FL_NAME_SIZE + 8];
 	uint8_t packet[FL_NAME_SIZE + 8 + FL_MQ_OVERHEAD];
 	const char *slash;
+	size_t n;
 	int prefix;
 
 	fl_message_base(h->o, d->number, base, sizeof(base));
@@ -375,7 +376,9 @@ subscribe(FlHerd *h, FlDevice *d)
 	prefix = slash != NULL ? (int) (slash - base) + 1 : 0;
 	snprintf(filter, sizeof(filter), "%.*scmd/%s/#", prefix, base, base + prefix);
 	set_state(h, d, FL_SUBSCRIBING);
-	fl_device_send(h, d, packet, fl_mq_subscribe(packet, d->version, SUBSCRIBE_ID, filter, 1));
+	n = fl_mq_subscribe_head(packet, d->version, SUBSCRIBE_ID, FL_MQ_FILTER_SIZE(filter));
+	n += fl_mq_subscribe_filter(packet + n, filter, 1);
+	fl_device_send(h, d, packet, n);
 }
 
 static void
@@ -412,17 +415,16 @@ static void
 on_suback(FlHerd *h, FlDevice *d, const FlMqPacket *packet)
 {
 	uint16_t id;
-	uint8_t code;
+	int granted, refused;
 
-	if (!fl_mq_read_ack(packet, d->version, &id, &code) || id != SUBSCRIBE_ID || d->state != FL_SUBSCRIBING)
+	if (!fl_mq_read_suback(packet, d->version, &id, &granted, &refused) || id != SUBSCRIBE_ID ||
+		d->state != FL_SUBSCRIBING)
 	{
 		h->r->n.protocol_errors++;
 		return;
 	}
-	if (code >= 0x80)
-		h->r->n.sub_refused++;
-	else
-		h->r->n.subscribed++;
+	h->r->n.subscribed += granted;
+	h->r->n.sub_refused += refused;
 	become_ready(h, d);
 }
 

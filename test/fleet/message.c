@@ -49,8 +49,8 @@ put_head(FlHerd *h, FlDevice *d, int class, uint16_t id, bool dup, size_t payloa
 	fl_message_base(h->o, d->number, topic, FL_NAME_SIZE);
 	strcat(topic, "/");
 	strcat(topic, class_topic[class]);
-	return fl_mq_publish_head(packet, d->version, topic, strlen(topic), 0, class == FL_TELEMETRY ? 0 : 1, dup, id,
-							  payload_len);
+	return fl_mq_publish_head(packet, d->version, topic, strlen(topic), 0,
+							  FL_MQ_PUBLISH_FLAGS(class == FL_TELEMETRY ? 0 : 1, dup, false), id, payload_len);
 }
 
 static size_t
