@@ -66,7 +66,8 @@ fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec)
 	batch->codec = rec->codec;
 	batch->shards = rec->shards;
 	batch->mounts = rec->mounts;
-	batch->since = GetCurrentTimestamp();
+	batch->since = batch->grown = GetCurrentTimestamp();
+	batch->seen = 0;
 	return batch;
 }
 

@@ -51,6 +51,11 @@
 #define BUDGET_SENT			2
 #define BUDGET_RECORDS		2
 
+/* What is a burst, and how long it must have been over for that to be believed: see lingers_until. */
+#define BURST_RECORDS		8
+#define BURST_DISTANCES		4
+#define BURST_SILENCE_US	1000
+
 /* Scratch for headers: a record's own plus the sender. */
 #define SENDER_OVERHEAD		1024
 
@@ -420,12 +425,36 @@ may_join_turn(const FlIngestShard *s)
 	return s->nunderway < BUDGET_SENT && s->open->nrecords >= BUDGET_RECORDS && fl_budget_is_awaited();
 }
 
+/*
+ * When has a batch that nobody waits for lingered enough?  After
+ * fleetlog.linger; and earlier when what came was a burst, which has ended:
+ * several times the mean distance of its records has passed, and nothing came.
+ * A steady flow is never taken for a burst, as its next record is due long
+ * before that, and a few records tell nothing.
+ */
+static TimestampTz
+lingers_until(FlIngestBatch *b, TimestampTz now)
+{
+	TimestampTz latest = b->since + (TimestampTz) fl_linger_ms * 1000;
+	TimestampTz silence;
+
+	if (b->seen != b->nrecords)
+	{
+		b->seen = b->nrecords;
+		b->grown = now;
+	}
+	if (b->nrecords < BURST_RECORDS)
+		return latest;
+	silence = Max((b->grown - b->since) / b->nrecords * BURST_DISTANCES, BURST_SILENCE_US);
+	return Min(latest, b->grown + silence);
+}
+
 /* May the open batch go now?  If not, *wait_ms is lowered to when it wants to. */
 static bool
 open_batch_is_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms)
 {
 	FlIngestBatch *b = s->open;
-	int64		age_ms;
+	TimestampTz until;
 
 	if (b == NULL || b->nrecords == 0)
 		return false;
@@ -433,11 +462,12 @@ open_batch_is_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_m
 		return false;
 	if (b->nwaiters > 0)
 		return !fl_gather_is_wise(ing->door, b->since, now, wait_ms);
-	age_ms = (now - b->since) / 1000;
-	if (age_ms >= fl_linger_ms)
+	until = lingers_until(b, now);
+	if (now >= until)
 		return true;
-	if (*wait_ms < 0 || fl_linger_ms - age_ms < *wait_ms)
-		*wait_ms = (long) (fl_linger_ms - age_ms);
+	/* Rounded up: a wait that ends a moment too early would be followed by one of nothing. */
+	if (*wait_ms < 0 || (until - now + 999) / 1000 < *wait_ms)
+		*wait_ms = (long) ((until - now + 999) / 1000);
 	return false;
 }
 

@@ -75,6 +75,8 @@ typedef struct FlIngestBatch
 	int64		min_created;
 	int64		max_created;
 	TimestampTz since;			/* first record */
+	TimestampTz grown;			/* when fl_ingest_flush first saw what is in it now */
+	int32		seen;			/* records that it saw then */
 	FlWaiter   *waiters;
 	int			nwaiters;
 	int			waiters_cap;

@@ -50,10 +50,24 @@ do
 cmp_ok($took, '<', $linger, 'QoS 1 does not linger');
 my $before = $s->sql("SELECT sum(batches) FROM fleetlog.stat_worker WHERE kind = 'front_door'");
 my $begin = time;
-for (1 .. 50) { $device->publish('acme/d1/pace', 'lingers', qos => 0); }
+for (1 .. 5) { $device->publish('acme/d1/pace', 'lingers', qos => 0); }
 $device->publish_acked('acme/d1/pace', 'takes them along');
-is(count("key = 'acme/d1/pace'"), '51', 'and takes along what lingers');
+is(count("key = 'acme/d1/pace'"), '6', 'and takes along what lingers');
 cmp_ok($s->sql("SELECT sum(batches) FROM fleetlog.stat_worker WHERE kind = 'front_door'") - $before, '<', 3 + (time - $begin) / $linger, 'QoS 0 gathers in few batches');
+
+# A burst that has ended does not wait for more, and goes in the few batches in which the door has read it.
+$before = $s->sql("SELECT sum(batches) FROM fleetlog.stat_worker WHERE kind = 'front_door'");
+my $bursts = 0;
+do
+{
+    $begin = time;
+    $device->send_raw($device->publish_packet('acme/d1/burst', "burst $bursts") x 50);
+    $bursts++;
+    $s->wait_for("SELECT count(*) = 50 FROM telemetry WHERE key = 'acme/d1/burst' AND fleetlog.text(payload) = 'burst " . ($bursts - 1) . "'");
+    $took = time - $begin;
+} while ($took >= $linger && $bursts < 5);
+cmp_ok($took, '<', $linger, 'a burst goes when it has ended');
+cmp_ok($s->sql("SELECT sum(batches) FROM fleetlog.stat_worker WHERE kind = 'front_door'") - $before, '<', 10 * $bursts, 'in few batches');
 $s->set_conf();
 
 # While a flush is held, what comes gathers, and goes as one.
