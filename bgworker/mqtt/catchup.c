@@ -335,8 +335,16 @@ static bool
 has_caught_up(FlMqttDoor *door, const FlMqttSubscriber *sub)
 {
 	for (int i = 0; i < sub->cursor_count; i++)
-		if (sub->cursors[i].offset != door->feeds[i].pos.offset)
+	{
+		const FlMqttFeed *feed = &door->feeds[i];
+
+		if (sub->cursors[i].offset != feed->pos.offset)
 			return false;
+		/* What its last connection was sent by a door that was ahead must not come again by the feed. */
+		if (feed->wanted && !feed->gone && i * 2 + 1 < sub->exact_count &&
+			Max(sub->exact[i * 2], sub->exact[i * 2 + 1]) > feed->pos.offset)
+			return false;
+	}
 	return true;
 }
 

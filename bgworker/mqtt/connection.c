@@ -282,8 +282,7 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 		case FL_MQTT_PUBACK:
 		case FL_MQTT_PUBREC:
 		case FL_MQTT_PUBCOMP:
-			fl_mqtt_handle_answer(conn, packet->type, &packet->u.ack);
-			break;
+			return fl_mqtt_handle_answer(conn, packet->type, &packet->u.ack);
 		case FL_MQTT_PUBREL:
 			return fl_mqtt_handle_pubrel(conn, &packet->u.ack);
 		case FL_MQTT_SUBSCRIBE:

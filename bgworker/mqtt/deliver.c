@@ -7,6 +7,13 @@
  * before them; else they wait in a bounded queue of references; when that is full
  * too the caller is told and the connection reads the log itself (catchup.c).
  *
+ * At QoS 2 a delivery of a session is in the journal before it leaves, and so is its
+ * PUBREC before PUBREL: a crash must not make the server forget an identifier that
+ * the client holds.  Such a delivery waits at the head of the queue meanwhile, with all
+ * that came in the same turn:
+ *
+ *	queued ──► WRITING ──durable, sent──► QOS2 ──PUBREC──► RELEASING ──durable──► RELEASED ──PUBCOMP──► gone
+ *
  * Order: such a message never overtakes another (MQTT-4.6.0-6).  Packet
  * identifiers advance and none is used twice at a time (MQTT-2.2.1-4); one of a
  * QoS 2 delivery, and its place in the window, are free after PUBCOMP.
@@ -19,6 +26,7 @@
 #include "packet.h"
 
 #define FIRST_QUEUE 16
+#define MAX_WRITING 500 /* deliveries that are written at once */
 
 /* ---- packet identifiers ---- */
 
@@ -40,10 +48,11 @@ is_restored(const FlMqttSubscriber *sub, uint16 packet_id)
 	return false;
 }
 
-static void
-add_inflight(FlMqttConn *conn, uint16 packet_id, FlMqttSentState state, int feed, int64 log_offset)
+static FlMqttSent *
+add_inflight(FlMqttConn *conn, uint16 packet_id, FlMqttSentState state, const FlMqttMessage *message, bool retain)
 {
 	FlMqttSubscriber *sub = conn->sub;
+	FlMqttSent *sent;
 
 	if (sub->inflight_count == sub->inflight_cap)
 	{
@@ -56,12 +65,19 @@ add_inflight(FlMqttConn *conn, uint16 packet_id, FlMqttSentState state, int feed
 			sub->inflight = repalloc(sub->inflight, sizeof(FlMqttSent) * (Size) cap);
 		sub->inflight_cap = (uint16) cap;
 	}
-	sub->inflight[sub->inflight_count++] =
-		(FlMqttSent){.id = packet_id, .state = (uint8) state, .feed = feed, .log_offset = log_offset};
+	sent = &sub->inflight[sub->inflight_count++];
+	*sent = (FlMqttSent){.id = packet_id, .state = (uint8) state, .retain = retain, .feed = -1};
+	if (message != NULL)
+	{
+		sent->feed = message->feed;
+		sent->log_offset = message->log_offset;
+		sent->aside = message->aside;
+	}
+	return sent;
 }
 
 static uint16
-take_packet_id(FlMqttConn *conn, const FlMqttMessage *message)
+take_packet_id(FlMqttConn *conn, FlMqttSentState state, const FlMqttMessage *message, bool retain)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
@@ -69,8 +85,7 @@ take_packet_id(FlMqttConn *conn, const FlMqttMessage *message)
 	{
 		sub->next_packet_id = sub->next_packet_id == PG_UINT16_MAX ? 1 : sub->next_packet_id + 1;
 	} while (find_inflight(sub, sub->next_packet_id) >= 0 || is_restored(sub, sub->next_packet_id));
-	add_inflight(conn, sub->next_packet_id, message->publish.qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1,
-				 message->feed, message->log_offset);
+	(void) add_inflight(conn, sub->next_packet_id, state, message, retain);
 	return sub->next_packet_id;
 }
 
@@ -104,7 +119,7 @@ fl_mqtt_has_room(FlMqttConn *conn, uint8 qos)
 {
 	if (qos == 0)
 		return has_little_pending(conn);
-	return conn->sub->queue_len == 0 && window_is_open(conn);
+	return conn->sub->queue_len == 0 && window_is_open(conn) && !is_short(conn->door);
 }
 
 /*
@@ -136,19 +151,19 @@ write_publish(FlMqttConn *conn, FlMqttMessage *message)
 {
 	FlBuf *out = &conn->door->out;
 	FlMqttPublish *publish = &message->publish;
+	FlMqttSentState state = publish->qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1;
+	uint16 before = conn->sub->inflight_count;
 	bool written;
 
 	if (publish->dup)
-		add_inflight(conn, publish->packet_id, publish->qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1, message->feed,
-					 message->log_offset);
-	else if (publish->qos > 0)
-		publish->packet_id = take_packet_id(conn, message);
+		(void) add_inflight(conn, publish->packet_id, state, message, publish->retain);
+	else if (publish->qos > 0 && publish->packet_id == 0)
+		publish->packet_id = take_packet_id(conn, state, message, publish->retain);
 	fl_mqtt_encode_publish(out, (FlMqttVersion) conn->version, publish);
 	written = !out->failed;
 	if (!written)
 	{
-		if (publish->qos > 0)
-			conn->sub->inflight_count--;
+		conn->sub->inflight_count = before;
 		FL_COUNT(FL_C_ERRORS, 1);
 	}
 	else
@@ -215,7 +230,7 @@ fits(const FlMqttConn *conn, const FlMqttPublish *publish)
 
 /*
  * Writes a PUBLISH, with an alias instead of its topic where the client knows one.
- * False: it is too large for the client, which has not seen it nor its alias.
+ * False: it is too large for the client, which has not seen it nor its alias, or not written.
  */
 static bool
 write_with_alias(FlMqttConn *conn, FlMqttMessage *message)
@@ -225,6 +240,7 @@ write_with_alias(FlMqttConn *conn, FlMqttMessage *message)
 	bool known;
 	int alias = find_alias(conn, topic, &known);
 	bool fitting;
+	bool written;
 
 	if (alias > 0)
 		fl_mqtt_props_set_int(&publish->props, FL_MQTT_P_TOPIC_ALIAS, (uint32) alias);
@@ -238,21 +254,24 @@ write_with_alias(FlMqttConn *conn, FlMqttMessage *message)
 		alias = 0;
 		fitting = fits(conn, publish);
 	}
-	if (fitting && write_publish(conn, message) && alias > 0 && !known)
+	if (!fitting)
+		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
+	written = fitting && write_publish(conn, message);
+	if (written && alias > 0 && !known)
 		keep_alias(conn, topic, alias);
 	publish->props.present &= ~(1u << FL_MQTT_P_TOPIC_ALIAS);
 	publish->topic = topic;
-	return fitting;
+	return written;
 }
 
 /*
- * Writes one delivery; `again`: the identifier of one that is sent again, else 0;
- * gap: how many before it were lost.  What is larger than the client allows
- * vanishes and takes no packet identifier (MQTT-3.1.2-25, cases O21 and O23); so
- * does what has expired.  The gap is told by the next one then.
+ * Writes one delivery, under an identifier that it has already, or a new one (0); gap: how
+ * many before it were lost.  What is larger than the client allows vanishes and takes no
+ * packet identifier (MQTT-3.1.2-25, cases O21 and O23); so does what has expired: false.
+ * The gap is told by the next one then.
  */
-static void
-send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 gap, uint16 again)
+static bool
+send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 gap, uint16 packet_id, bool again)
 {
 	FlMqttPublish *publish = &message->publish;
 	uint8 published_qos = publish->qos;
@@ -265,12 +284,12 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	if (!set_expiry(message))
 	{
 		fl_mqtt_note_gap(conn, message->feed, gap);
-		return;
+		return false;
 	}
 	publish->qos = how->qos;
 	publish->retain = how->retain;
-	publish->packet_id = again;
-	publish->dup = again != 0;
+	publish->packet_id = packet_id;
+	publish->dup = again;
 	publish->props.subscription_ids = how->ids;
 	publish->props.subscription_id_count = how->id_count;
 	if (tells)
@@ -279,10 +298,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	if (tells)
 		fl_mqtt_untell_position(message, users, user_count);
 	if (!sent)
-	{
-		FL_COUNT(FL_C_DROPPED_TOO_LARGE, 1);
 		fl_mqtt_note_gap(conn, message->feed, gap);
-	}
 	else if (message->mount != NULL)
 	{
 		pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
@@ -293,6 +309,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	publish->dup = false;
 	publish->props.subscription_ids = NULL;
 	publish->props.subscription_id_count = 0;
+	return sent;
 }
 
 /* ---- the queue ---- */
@@ -339,6 +356,8 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 g
 	place->position = how->position;
 	place->pass = sub->pass;
 	place->gap = gap;
+	place->packet_id = 0;
+	place->no_mark = message->aside;
 	place->ids = NULL;
 	if (how->id_count > 0)
 	{
@@ -370,26 +389,218 @@ free_queued(FlMqttDoor *door, FlMqttQueued *item)
 		pfree(item->ids);
 }
 
+static FlMqttQueued *
+queued(FlMqttSubscriber *sub, uint32 i)
+{
+	return &sub->queue[(sub->queue_head + i) % sub->queue_cap];
+}
+
+/* False: it has expired, or is too large. */
+static bool
+send_first(FlMqttConn *conn)
+{
+	FlMqttQueued item = dequeue(conn->sub);
+	FlMqttHow how = {.qos = item.qos, .retain = item.retain, .position = item.position};
+	bool sent;
+
+	if (item.ids)
+	{
+		how.ids = item.ids->id;
+		how.id_count = item.ids->count;
+	}
+	sent = send_message(conn, item.message, &how, item.gap, item.packet_id, false);
+	free_queued(conn->door, &item);
+	conn->stats_dirty = true;
+	return sent;
+}
+
+/* ---- deliveries that are written before they leave ---- */
+
+static bool
+is_written_ahead(FlMqttConn *conn, uint8 qos)
+{
+	return qos == 2 && conn->session.number != 0;
+}
+
+/* Once a turn is enough: what came in one turn is written together. */
+static void
+drain_later(FlMqttConn *conn)
+{
+	if (conn->sub->draining)
+		return;
+	conn->sub->draining = true;
+	dlist_push_tail(&conn->door->draining, &conn->sub->drain_node);
+}
+
+static void
+drain_no_more(FlMqttSubscriber *sub)
+{
+	if (sub->draining)
+		dlist_delete(&sub->drain_node);
+	sub->draining = false;
+}
+
+void
+fl_mqtt_drain_waiting(FlMqttDoor *door)
+{
+	dlist_node *last;
+
+	if (dlist_is_empty(&door->draining))
+		return;
+	last = dlist_tail_node(&door->draining);
+	for (;;)
+	{
+		dlist_node *node = dlist_head_node(&door->draining);
+		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, drain_node, node);
+
+		drain_no_more(sub);
+		door->current = sub->conn;
+		if (fl_net_is_open(&sub->conn->net))
+			fl_mqtt_drain_queue(sub->conn);
+		door->current = NULL;
+		/* Whoever found no room is behind it. */
+		if (node == last)
+			return;
+	}
+}
+
+/* The first of those that wait are given identifiers, and written.  False: not now. */
+static bool
+write_ahead(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	FlBuf *out = &conn->door->out;
+	uint16 before = sub->inflight_count;
+	uint32 n = 0;
+
+	/* The session may be about to look back (history.c): no mark may be moved before it does. */
+	if (conn->session_writing || conn->session_written)
+	{
+		drain_later(conn);
+		return false;
+	}
+	fl_buf_reset(out);
+	for (; n < sub->queue_len && n < MAX_WRITING && sub->inflight_count < sub->window; n++)
+	{
+		FlMqttQueued *item = queued(sub, n);
+
+		if (item->qos != 2)
+			break;
+		item->packet_id = take_packet_id(conn, FL_MQTT_SENT_WRITING, item->message, item->retain);
+		sub->inflight[sub->inflight_count - 1].aside = item->no_mark;
+		fl_mqtt_encode_sent(conn, out, &sub->inflight[sub->inflight_count - 1]);
+	}
+	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SENT, true) != FL_ERR_NONE)
+	{
+		sub->inflight_count = before;
+		drain_later(conn);
+		return false;
+	}
+	sub->writing = n;
+	return true;
+}
+
+/* Nobody waits for this: what is not written is done again after a crash, and answered as before. */
+static void
+note_done(FlMqttConn *conn, uint16 packet_id)
+{
+	if (conn->session.number != 0)
+		(void) fl_mqtt_write_answer(conn, FL_SESSION_SENT_DONE, packet_id, 0);
+}
+
+static void
+send_written(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	uint16 packet_id = queued(sub, 0)->packet_id;
+	int i;
+
+	sub->written--;
+	if (send_first(conn))
+	{
+		i = find_inflight(sub, packet_id);
+		sub->inflight[i].state = FL_MQTT_SENT_QOS2;
+		return;
+	}
+	i = find_inflight(sub, packet_id);
+	sub->inflight[i] = sub->inflight[--sub->inflight_count];
+	note_done(conn, packet_id);
+}
+
+void
+fl_mqtt_sent_written(FlMqttConn *conn, FlError err)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	if (err != FL_ERR_NONE)
+	{
+		/* Whether or not they were, the next connection begins with what was. */
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take deliveries");
+		return;
+	}
+	sub->written += sub->writing;
+	sub->writing = 0;
+	fl_mqtt_drain_queue(conn);
+}
+
+/*
+ * What is in the queue without a record of the feed (a retained value, a group's message)
+ * would be forgotten with the connection: it becomes a delivery that is under way.
+ */
+void
+fl_mqtt_number_queued(FlMqttConn *conn, uint16 max)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	for (uint32 i = sub->writing + sub->written; i < sub->queue_len && sub->inflight_count < max; i++)
+	{
+		FlMqttQueued *item = queued(sub, i);
+
+		if (!item->no_mark || item->message->feed < 0)
+			continue;
+		item->packet_id =
+			take_packet_id(conn, item->qos == 2 ? FL_MQTT_SENT_WRITING : FL_MQTT_SENT_QOS1, item->message, item->retain);
+		sub->inflight[sub->inflight_count - 1].aside = true;
+	}
+}
+
+void
+fl_mqtt_leave_marks(FlMqttConn *conn, int feed, int64 from)
+{
+	FlMqttSubscriber *sub = conn->sub;
+
+	for (int i = 0; i < sub->inflight_count; i++)
+		if (sub->inflight[i].feed == feed && sub->inflight[i].log_offset >= from)
+			sub->inflight[i].aside = true;
+	for (uint32 i = 0; i < sub->queue_len; i++)
+	{
+		FlMqttQueued *item = queued(sub, i);
+
+		if (item->message->feed == feed && item->message->log_offset >= from)
+			item->no_mark = true;
+	}
+}
+
 /* Sends what waits, as far as the window allows. */
 void
 fl_mqtt_drain_queue(FlMqttConn *conn)
 {
 	FlMqttSubscriber *sub = conn->sub;
 
-	while (sub->queue_len > 0 && window_is_open(conn))
+	/* Where it stands has been written, for good. */
+	if (conn->door->stopping)
+		return;
+	/* Nobody overtakes what is being written. */
+	while (sub->queue_len > 0 && sub->writing == 0)
 	{
-		FlMqttQueued item = dequeue(sub);
-
-		FlMqttHow how = {.qos = item.qos, .retain = item.retain, .position = item.position};
-
-		if (item.ids)
-		{
-			how.ids = item.ids->id;
-			how.id_count = item.ids->count;
-		}
-		send_message(conn, item.message, &how, item.gap, 0);
-		free_queued(conn->door, &item);
-		conn->stats_dirty = true;
+		if (sub->written > 0 && has_little_pending(conn))
+			send_written(conn);
+		else if (sub->written > 0 || !window_is_open(conn))
+			break;
+		else if (!is_written_ahead(conn, queued(sub, 0)->qos))
+			(void) send_first(conn);
+		else if (!write_ahead(conn))
+			break;
 	}
 	if (sub->queue_len == 0 && sub->rewound && !sub->lagging)
 		fl_mqtt_forget_starts(conn);
@@ -411,6 +622,7 @@ fl_mqtt_free_subscriber(FlMqttConn *conn)
 	if (sub == NULL)
 		return;
 	fl_mqtt_stop_lagging(conn);
+	drain_no_more(sub);
 	while (sub->queue_len > 0)
 	{
 		FlMqttQueued item = dequeue(sub);
@@ -496,12 +708,12 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, const FlMqttHow *how)
 	{
 		if (!has_room_for_qos0(conn, *message))
 			return drop_message(conn, *message, how);
-		send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0);
+		(void) send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0, false);
 		return FL_MQTT_SENT;
 	}
-	if (sub->queue_len == 0 && window_is_open(conn))
+	if (sub->queue_len == 0 && !is_written_ahead(conn, how->qos) && window_is_open(conn))
 	{
-		send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0);
+		(void) send_message(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0, 0, false);
 		return FL_MQTT_SENT;
 	}
 	if (is_short(conn->door) || !queue_has_room(sub, (*message)->publish.payload.len + sizeof(FlMqttMessage)))
@@ -511,6 +723,8 @@ fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, const FlMqttHow *how)
 	else
 		(*message)->refs++;
 	enqueue(conn, *message, how, how->position ? fl_mqtt_take_gap(conn, *message) : 0);
+	if (is_written_ahead(conn, how->qos))
+		drain_later(conn);
 	return FL_MQTT_QUEUED;
 }
 
@@ -525,13 +739,19 @@ fl_mqtt_window_is_open(FlMqttConn *conn)
 void
 fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const FlMqttHow *how)
 {
-	send_message(conn, message, how, 0, sent->id);
+	if (!send_message(conn, message, how, 0, sent->id, true) && sent->state == FL_MQTT_SENT_QOS2)
+		/* The client may have it, and hold its identifier. */
+		fl_mqtt_release_again(conn, sent);
 }
 
 void
 fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent)
 {
-	add_inflight(conn, sent->id, FL_MQTT_SENT_RELEASED, sent->feed, sent->log_offset);
+	FlMqttSent *now = add_inflight(conn, sent->id, FL_MQTT_SENT_RELEASED, NULL, sent->retain);
+
+	now->feed = sent->feed;
+	now->log_offset = sent->log_offset;
+	now->aside = sent->aside;
 	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, sent->id, 0);
 }
 
@@ -541,8 +761,11 @@ static void
 complete(FlMqttConn *conn, int i)
 {
 	FlMqttSubscriber *sub = conn->sub;
+	FlMqttSent sent = sub->inflight[i];
 
 	sub->inflight[i] = sub->inflight[--sub->inflight_count];
+	if (sent.state != FL_MQTT_SENT_QOS1)
+		note_done(conn, sent.id);
 	fl_mqtt_drain_queue(conn);
 }
 
@@ -558,29 +781,68 @@ answer_unknown(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 						 conn->version == FL_MQTT_5_0 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
 }
 
-/* MQTT-4.3.3-4: a PUBREL for every PUBREC, also a repeated one (case O51). */
-static void
+/*
+ * MQTT-4.3.3-4: a PUBREL for every PUBREC, also a repeated one (case O51).  After PUBREL
+ * the client forgets the identifier, so the delivery must never be sent again: of a
+ * session this is durable before.  False: it cannot be written now.
+ */
+static bool
 take_pubrec(FlMqttConn *conn, int i, const FlMqttAck *ack)
 {
+	FlMqttSent *sent = &conn->sub->inflight[i];
+
 	/* The client does not want it: the delivery is over (MQTT-4.3.3-4). */
-	if (ack->reason >= 0x80 && conn->sub->inflight[i].state == FL_MQTT_SENT_QOS2)
+	if (ack->reason >= 0x80 && sent->state == FL_MQTT_SENT_QOS2)
 	{
 		complete(conn, i);
-		return;
+		return true;
 	}
-	conn->sub->inflight[i].state = FL_MQTT_SENT_RELEASED;
+	if (sent->state == FL_MQTT_SENT_QOS2 && conn->session.number != 0)
+	{
+		if (!fl_mqtt_write_answer(conn, FL_SESSION_SENT_RELEASED, ack->packet_id,
+								  FL_MQTT_COOKIE_SENT_RELEASED | ack->packet_id))
+		{
+			fl_mqtt_wait_for_room(conn);
+			return false;
+		}
+		sent->state = FL_MQTT_SENT_RELEASING;
+		return true;
+	}
+	/* Where it is being written its PUBREL is on the way. */
+	if (sent->state == FL_MQTT_SENT_RELEASING)
+		return true;
+	sent->state = FL_MQTT_SENT_RELEASED;
 	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, 0);
+	return true;
 }
 
 void
+fl_mqtt_sent_released(FlMqttConn *conn, uint16 packet_id, FlError err)
+{
+	int i = conn->sub ? find_inflight(conn->sub, packet_id) : -1;
+
+	if (i < 0 || conn->sub->inflight[i].state != FL_MQTT_SENT_RELEASING)
+		return;
+	if (err != FL_ERR_NONE)
+	{
+		/* The client answers again when it comes back. */
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_UNSPECIFIED_ERROR, "the log could not take an answer");
+		return;
+	}
+	conn->sub->inflight[i].state = FL_MQTT_SENT_RELEASED;
+	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, packet_id, 0);
+}
+
+bool
 fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 {
 	int i = conn->sub ? find_inflight(conn->sub, ack->packet_id) : -1;
 
-	if (i < 0)
+	/* What has not left has no answer: it is one to an earlier delivery of that identifier. */
+	if (i < 0 || conn->sub->inflight[i].state == FL_MQTT_SENT_WRITING)
 	{
 		answer_unknown(conn, type, ack);
-		return;
+		return true;
 	}
 	switch ((FlMqttSentState) conn->sub->inflight[i].state)
 	{
@@ -590,19 +852,23 @@ fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 			else
 				fl_mqtt_out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
 			break;
+		case FL_MQTT_SENT_WRITING:
+			break;
 		case FL_MQTT_SENT_QOS2:
+		case FL_MQTT_SENT_RELEASING:
 			if (type == FL_MQTT_PUBREC)
-				take_pubrec(conn, i, ack);
+				return take_pubrec(conn, i, ack);
 			else
 				fl_mqtt_out_of_order(conn, "QoS 2 delivery that is not answered by PUBREC");
 			break;
 		case FL_MQTT_SENT_RELEASED:
 			if (type == FL_MQTT_PUBREC)
-				take_pubrec(conn, i, ack);
+				return take_pubrec(conn, i, ack);
 			else if (type == FL_MQTT_PUBCOMP)
 				complete(conn, i);
 			else
 				fl_mqtt_out_of_order(conn, "PUBACK for a QoS 2 delivery");
 			break;
 	}
+	return true;
 }

@@ -79,6 +79,7 @@ create_door(int index)
 	dlist_init(&door->taking_over);
 	dlist_init(&door->logins);
 	dlist_init(&door->lagging);
+	dlist_init(&door->draining);
 	dlist_init(&door->shares);
 	fl_share_leave_door(index);
 	dlist_init(&door->retained);
@@ -173,6 +174,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_catchup_run(door);
 	fl_mqtt_share_run(door);
 	fl_mqtt_retained_run(door);
+	fl_mqtt_drain_waiting(door);
 	fl_mqtt_report_stats(door);
 	fl_net_flush(door->net);
 	FL_COUNT(FL_C_TURNS, 1);
@@ -304,7 +306,7 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 		return 0;
 	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
 		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
-		door->share_waiting || fl_mqtt_wills_wait())
+		door->share_waiting || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	return shorter(wait, FL_MQTT_STATS_MS);
 }

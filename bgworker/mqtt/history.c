@@ -448,6 +448,7 @@ set_back(FlMqttFilter *filter, int feed, int64 from)
 	if (cursor->offset <= 0 || from >= cursor->offset)
 		return;
 	keep_from_others(filter, feed, cursor->offset);
+	fl_mqtt_leave_marks(filter->conn, feed, from);
 	memset(cursor, 0, sizeof(*cursor));
 	cursor->offset = from;
 	sub->rewound = true;
@@ -644,6 +645,9 @@ fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, cons
 
 			if (bookmarks[i] < given[i])
 				start = Max(start, given[i]);
+			/* What it has in the queue is read again after a crash. */
+			if (start > bookmarks[i] && seek == NULL)
+				start = Min(start, fl_mqtt_first_unmarked(conn, i));
 			left -= encode_start(conn, out, text, i, start, bookmarks[i]);
 		}
 	}

@@ -155,6 +155,7 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, Fl
 	message->shard = shard;
 	message->epoch = rec->leader_epoch;
 	message->feed = -1;
+	message->aside = false;
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;
 	message->publish.retain = false;

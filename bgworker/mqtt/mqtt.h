@@ -192,17 +192,21 @@ typedef struct FlMqttIds
 /* How far a delivery is (MQTT-4.3.2, MQTT-4.3.3). */
 typedef enum FlMqttSentState
 {
-	FL_MQTT_SENT_QOS1,    /* PUBACK is awaited */
-	FL_MQTT_SENT_QOS2,    /* PUBREC is awaited */
-	FL_MQTT_SENT_RELEASED /* PUBREC came, PUBREL was sent, PUBCOMP is awaited */
+	FL_MQTT_SENT_QOS1,      /* PUBACK is awaited */
+	FL_MQTT_SENT_WRITING,   /* of a session at QoS 2: it is being written, or was, and has not left */
+	FL_MQTT_SENT_QOS2,      /* PUBREC is awaited */
+	FL_MQTT_SENT_RELEASING, /* PUBREC came, and is being written */
+	FL_MQTT_SENT_RELEASED   /* PUBREC came, PUBREL was sent, PUBCOMP is awaited */
 } FlMqttSentState;
 
 typedef struct FlMqttSent
 {
 	int64 log_offset;
-	int feed; /* whose record it is; -1: a retained value, or its stream is gone */
+	int feed; /* whose record it is; -1: its stream is gone */
 	uint16 id;
 	uint8 state; /* FlMqttSentState */
+	bool retain;
+	bool aside; /* it moves no mark: a retained value, a group's, or ahead of where the session looks back to */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
 } FlMqttSent;
@@ -232,8 +236,10 @@ typedef struct FlMqttQueued
 	FlMqttMessage *message; /* counted reference */
 	FlMqttIds *ids;         /* NULL = none */
 	uint32 gap;             /* records that were lost before it */
+	uint16 packet_id;       /* given before it leaves; 0: none */
 	uint8 qos;              /* 1 or 2 */
 	bool retain;
+	bool no_mark;   /* no bookmark stands for it, nor may it move a mark */
 	uint8 position; /* FlMqttPositionWish */
 	uint32 pass;    /* how often the connection had been set back by then */
 } FlMqttQueued;
@@ -266,6 +272,12 @@ typedef struct FlMqttSubscriber
 	Size queue_bytes;
 	uint32 max_messages; /* that may wait */
 	Size max_bytes;
+
+	/* at QoS 2 of a session: so many of those that wait longest ... */
+	uint32 writing; /* are on their way to the journal */
+	uint32 written; /* have got there, and may leave */
+	bool draining;  /* in door->draining */
+	dlist_node drain_node;
 
 	/* reading the log alone */
 	bool lagging;
@@ -381,7 +393,8 @@ struct FlMqttMessage
 	Oid stream;
 	int32 shard;
 	int32 epoch; /* -1: not known */
-	int feed; /* whose record it is; -1: a retained value */
+	int feed;    /* whose record it is; -1: of none that is read */
+	bool aside;  /* it does not come by the feed: a retained value, or for a group */
 	FlMqttPublish publish; /* qos is that of the publisher */
 	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;
@@ -464,6 +477,7 @@ struct FlMqttDoor
 	dlist_head logins; /* those whose login could not be begun yet */
 	int login_count;
 	dlist_head lagging;
+	dlist_head draining; /* subscribers with something that has to be written before it leaves */
 	dlist_head shares;  /* groups of shared subscriptions with members here */
 	bool share_waiting; /* one waits for another door's turn */
 	dlist_head retained; /* subscriptions that wait for values in force */
@@ -573,6 +587,8 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 #define FL_MQTT_COOKIE_ENDED     (0x300000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_SUBSCRIBED (0x400000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_CHECKPOINT (0x500000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_SENT      (0x600000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_SENT_RELEASED (0x700000 | FL_MQTT_COOKIE_JOURNALED)
 
 /* in session.c */
 extern void fl_mqtt_sessions_init(FlMqttDoor *door);
@@ -581,6 +597,8 @@ extern void fl_mqtt_retry_sessions(FlMqttDoor *door);
 extern uint8 *fl_mqtt_received_event(FlMqttConn *conn, const FlMqttPublish *publish);
 extern uint32 fl_mqtt_content_hash(const FlMqttPublish *publish);
 extern bool fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id);
+/* SENT_RELEASED or SENT_DONE of one delivery; cookie 0: nobody waits.  False: not now. */
+extern bool fl_mqtt_write_answer(FlMqttConn *conn, FlSessionEventType type, uint16 packet_id, uint64 cookie);
 extern void fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry);
 /* May a SUBSCRIBE or UNSUBSCRIBE be answered?  False: not before its events are durable; present it again. */
 extern bool fl_mqtt_may_subscribe(FlMqttConn *conn, const FlMqttPacket *packet);
@@ -636,11 +654,8 @@ extern bool fl_mqtt_parse_time(const uint8 *text, Size len, TimestampTz *at);
 extern void fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe);
 extern void fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe);
 extern void fl_mqtt_drop_filters(FlMqttConn *conn);
-/*
- * The events of what such a packet will do, and a checkpoint before them.  False: a
- * session cannot have it.  *nothing: it does nothing.
- */
-extern bool fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
+/* The events of what such a packet will do, and a checkpoint before them.  *nothing: it does nothing. */
+extern void fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
 extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
 /* A filter of an earlier connection; false: it has no right to it any more. */
 extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event);
@@ -665,11 +680,19 @@ typedef enum FlMqttDelivery
 } FlMqttDelivery;
 
 extern FlMqttDelivery fl_mqtt_deliver(FlMqttConn *conn, FlMqttMessage **message, const FlMqttHow *how);
-/* PUBACK, PUBREC and PUBCOMP. */
-extern void fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack);
+/* PUBACK, PUBREC and PUBCOMP.  False: not now, present the packet again. */
+extern bool fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack);
 extern void fl_mqtt_drain_queue(FlMqttConn *conn);
 /* Would a message of this QoS go out at once? */
 extern bool fl_mqtt_has_room(FlMqttConn *conn, uint8 qos);
+/* What has to be written before it leaves, of all that came in this turn. */
+extern void fl_mqtt_drain_waiting(FlMqttDoor *door);
+/* Deliveries at QoS 2 are in the journal: they may leave. */
+extern void fl_mqtt_sent_written(FlMqttConn *conn, FlError err);
+/* Likewise a PUBREC: PUBREL may leave. */
+extern void fl_mqtt_sent_released(FlMqttConn *conn, uint16 packet_id, FlError err);
+/* Whose place in the queue does not come back by the bookmark is given an identifier; at most so many in all. */
+extern void fl_mqtt_number_queued(FlMqttConn *conn, uint16 max);
 /* May another delivery be sent now? */
 extern bool fl_mqtt_window_is_open(FlMqttConn *conn);
 /* One of an earlier connection again, under its identifier. */
@@ -810,10 +833,19 @@ extern char *fl_mqtt_format_places(FlMqttDoor *door, const int64 *from, int coun
 /* in resume.c */
 /* From here on this connection has not been given the feed's records. */
 extern int64 fl_mqtt_read_to(FlMqttConn *conn, int feed);
-/* By feed: the same, but not beyond what still waits in its queue; memory of the turn. */
-extern int64 *fl_mqtt_unsent_from(FlMqttConn *conn);
+/*
+ * By feed: the same, but not beyond what still waits in its queue, at QoS 2 without the
+ * first `written`, which are deliveries already; memory of the turn.
+ */
+extern int64 *fl_mqtt_unsent_from(FlMqttConn *conn, uint32 written);
+/* The first record of a feed that waits in the queue and for which no bookmark stands. */
+extern int64 fl_mqtt_first_unmarked(const FlMqttConn *conn, int feed);
 /* Where the session stands, as events; last: it is sent nothing more. */
 extern void fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek);
+/* A delivery that is about to leave, or under way. */
+extern void fl_mqtt_encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent);
+/* Its session looks back to this record: what is under way or queued moves no mark of what lies between. */
+extern void fl_mqtt_leave_marks(FlMqttConn *conn, int feed, int64 from);
 /* Has a record that is read again been dealt with at this QoS? */
 extern bool fl_mqtt_is_below_mark(const FlMqttConn *conn, int feed, int64 log_offset, uint8 qos);
 /* The connection ends, and its session does not. */

@@ -263,7 +263,7 @@ static char *
 resume_text(FlMqttConn *conn)
 {
 	FlMqttDoor *door = conn->door;
-	int64 *from = fl_mqtt_unsent_from(conn);
+	int64 *from = fl_mqtt_unsent_from(conn, 0);
 	dlist_iter iter;
 
 	for (int i = 0; i < door->feed_count; i++)

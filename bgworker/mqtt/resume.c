@@ -24,6 +24,7 @@
 
 #define SAVE_BUSY_MS 10000 /* between checkpoints of who is given records */
 #define SAVE_IDLE_MS 300000
+#define MAX_NUMBERED 500 /* deliveries at the end of a connection, so that its checkpoint has room */
 
 /* ---- where it stands ---- */
 
@@ -54,19 +55,25 @@ fl_mqtt_read_to(FlMqttConn *conn, int number)
  * next connection is.
  */
 static void
-encode_position(FlMqttConn *conn, FlBuf *out, int feed, int64 bookmark, int64 exact)
+encode_position(FlMqttConn *conn, FlBuf *out, int feed, int64 bookmark, int64 exact, bool keep_mark)
 {
+	FlMqttSubscriber *sub = conn->sub;
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_BOOKMARK);
+	int64 exact2 = feed * 2 + 1 < sub->exact_count ? sub->exact[feed * 2 + 1] : 0;
 
 	event.stream = conn->door->feeds[feed].stream;
 	event.shard = (uint16) conn->door->feeds[feed].shard;
 	event.log_offset = bookmark;
 	fl_session_encode_event(out, &event);
-	if (exact == bookmark)
-		return;
 	event.type = FL_SESSION_EXACT;
 	event.log_offset = exact;
-	fl_session_encode_event(out, &event);
+	if (exact != bookmark)
+		fl_session_encode_event(out, &event);
+	/* At QoS 2 the last connection was further; what left in this one is told by the deliveries themselves. */
+	event.qos = 2;
+	event.log_offset = exact2;
+	if (keep_mark && exact2 > bookmark)
+		fl_session_encode_event(out, &event);
 }
 
 /* To where something may have been sent to it at QoS 0, when it is sent nothing more. */
@@ -86,7 +93,7 @@ may_be_sent_to(FlMqttConn *conn, int number)
 }
 
 int64 *
-fl_mqtt_unsent_from(FlMqttConn *conn)
+fl_mqtt_unsent_from(FlMqttConn *conn, uint32 written)
 {
 	FlMqttDoor *door = conn->door;
 	FlMqttSubscriber *sub = conn->sub;
@@ -94,14 +101,30 @@ fl_mqtt_unsent_from(FlMqttConn *conn)
 
 	for (int i = 0; i < door->feed_count; i++)
 		upto[i] = fl_mqtt_read_to(conn, i);
-	for (uint32 i = 0; i < sub->queue_len; i++)
+	for (uint32 i = written; i < sub->queue_len; i++)
 	{
 		const FlMqttMessage *message = sub->queue[(sub->queue_head + i) % sub->queue_cap].message;
 
-		if (message->feed >= 0)
+		if (message->feed >= 0 && !message->aside)
 			upto[message->feed] = Min(upto[message->feed], message->log_offset);
 	}
 	return upto;
+}
+
+int64
+fl_mqtt_first_unmarked(const FlMqttConn *conn, int feed)
+{
+	const FlMqttSubscriber *sub = conn->sub;
+	int64 first = PG_INT64_MAX;
+
+	for (uint32 i = sub->writing + sub->written; i < sub->queue_len; i++)
+	{
+		const FlMqttQueued *item = &sub->queue[(sub->queue_head + i) % sub->queue_cap];
+
+		if (item->no_mark && !item->message->aside && item->packet_id == 0 && item->message->feed == feed)
+			first = Min(first, item->message->log_offset);
+	}
+	return first;
 }
 
 /* Where the session goes on, when it looks back as it is about to; -1: at the time of its oldest filter. */
@@ -117,7 +140,7 @@ static void
 encode_bookmarks(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek)
 {
 	FlMqttDoor *door = conn->door;
-	int64 *upto = fl_mqtt_unsent_from(conn);
+	int64 *upto = fl_mqtt_unsent_from(conn, conn->sub->writing + conn->sub->written);
 	int64 *bookmarks = MemoryContextAlloc(door->turn, sizeof(int64) * (Size) Max(door->feed_count, 1));
 
 	for (int i = 0; i < door->feed_count; i++)
@@ -126,30 +149,39 @@ encode_bookmarks(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttSeek *seek
 		/* One that has no position yet is given one when it is read. */
 		if (door->feeds[i].gone || bookmarks[i] < 0)
 			continue;
-		encode_position(conn, out, i, bookmarks[i], last ? may_be_sent_to(conn, i) : PG_INT64_MAX);
+		/* Where it is about to look back, marks of what it had are not for what it will read. */
+		encode_position(conn, out, i, bookmarks[i], last ? may_be_sent_to(conn, i) : PG_INT64_MAX,
+						bookmarks[i] == upto[i]);
 	}
 	fl_mqtt_encode_starts(conn, out, seek, upto, bookmarks);
 	pfree(upto);
 	pfree(bookmarks);
 }
 
-static void
-encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent)
+void
+fl_mqtt_encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent)
 {
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_AT);
+	bool exact = sent->state != FL_MQTT_SENT_QOS1;
 
-	/* What it was given as member of a group goes to the others. */
-	if (sent->feed < 0 || sent->place != NULL)
+	/* What it was given as member of a group goes to the others; at QoS 2 it must not (MQTT-4.8.2-5). */
+	if (!exact && (sent->feed < 0 || sent->place != NULL))
 		return;
-	event.stream = conn->door->feeds[sent->feed].stream;
-	event.shard = (uint16) conn->door->feeds[sent->feed].shard;
-	event.log_offset = sent->log_offset;
+	/* One that cannot be read again has its identifier all the same, which the client may hold. */
+	if (sent->feed >= 0)
+	{
+		event.stream = conn->door->feeds[sent->feed].stream;
+		event.shard = (uint16) conn->door->feeds[sent->feed].shard;
+		event.log_offset = sent->log_offset;
+	}
 	event.packet_id = sent->id;
-	event.qos = sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2;
+	event.qos = exact ? 2 : 1;
+	event.retain = sent->retain;
+	event.aside = sent->aside || sent->feed < 0;
 	fl_session_encode_event(out, &event);
 	event.type = FL_SESSION_SENT;
 	fl_session_encode_event(out, &event);
-	if (sent->state != FL_MQTT_SENT_RELEASED)
+	if (sent->state != FL_MQTT_SENT_RELEASED && sent->state != FL_MQTT_SENT_RELEASING)
 		return;
 	event.type = FL_SESSION_SENT_RELEASED;
 	fl_session_encode_event(out, &event);
@@ -172,18 +204,27 @@ fl_mqtt_encode_checkpoint(FlMqttConn *conn, FlBuf *out, bool last, const FlMqttS
 {
 	FlMqttSubscriber *sub = conn->sub;
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_CHECKPOINT);
-	int n = sub->inflight_count;
-	FlMqttSent *sent = MemoryContextAlloc(conn->door->turn, sizeof(FlMqttSent) * (Size) Max(n, 1));
+	FlMqttSent *sent;
+	int n;
 
+	if (last)
+		fl_mqtt_number_queued(conn, MAX_NUMBERED);
+	n = sub->inflight_count;
+	sent = MemoryContextAlloc(conn->door->turn, sizeof(FlMqttSent) * (Size) Max(n, 1));
 	fl_session_encode_event(out, &event);
 	encode_bookmarks(conn, out, last, seek);
 	if (n > 0)
 		memcpy(sent, sub->inflight, sizeof(FlMqttSent) * (Size) n);
 	qsort(sent, (size_t) n, sizeof(FlMqttSent), by_position);
 	for (int i = 0; i < n; i++)
-		encode_sent(conn, out, &sent[i]);
+	{
+		if (seek != NULL && sent[i].feed >= 0 && sent[i].feed < seek->count &&
+			sent[i].log_offset >= seek->from[sent[i].feed])
+			sent[i].aside = true;
+		fl_mqtt_encode_sent(conn, out, &sent[i]);
+	}
 	for (int i = sub->restored_next; i < sub->restored_count; i++)
-		encode_sent(conn, out, &sub->restored[i]);
+		fl_mqtt_encode_sent(conn, out, &sub->restored[i]);
 	pfree(sent);
 }
 
@@ -253,6 +294,8 @@ add_restored(FlMqttConn *conn, int feed, const FlSessionEvent *e)
 	sub->restored[sub->restored_count++] = (FlMqttSent){.id = e->packet_id,
 														.state = e->qos == 2 ? FL_MQTT_SENT_QOS2 : FL_MQTT_SENT_QOS1,
 														.feed = feed,
+														.retain = e->retain,
+														.aside = e->aside,
 														.log_offset = e->log_offset};
 }
 
@@ -417,7 +460,7 @@ static FlMqttHow
 how_again(FlMqttConn *conn, FlMqttBytes topic, const FlMqttSent *sent)
 {
 	FlMqttDoor *door = conn->door;
-	FlMqttHow how = {.qos = sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2, .ids = door->id_list};
+	FlMqttHow how = {.qos = sent->state == FL_MQTT_SENT_QOS1 ? 1 : 2, .retain = sent->retain, .ids = door->id_list};
 	dlist_iter iter;
 
 	dlist_foreach (iter, &conn->sub->filters)
@@ -425,7 +468,7 @@ how_again(FlMqttConn *conn, FlMqttBytes topic, const FlMqttSent *sent)
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
 		FlMqttBytes text = fl_mqtt_topic_filter(filter);
 
-		if (filter->share != NULL || !fl_topic_matches(topic.data, topic.len, text.data, text.len))
+		if ((filter->share != NULL && !sent->aside) || !fl_topic_matches(topic.data, topic.len, text.data, text.len))
 			continue;
 		how.position = Max(how.position, filter->position);
 		if (filter->id != 0 && how.id_count < door->id_cap)
@@ -448,6 +491,7 @@ send_record(FlMqttConn *conn, const FlMqttSent *sent, const FlLogRecord *rec)
 		return false;
 	fl_mqtt_record_message(door, rec, door->feeds[sent->feed].shard, topic, mount, message);
 	message->feed = sent->feed;
+	message->aside = sent->aside;
 	if (fl_topic_is_command((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
 		return false;
@@ -502,6 +546,9 @@ fl_mqtt_send_restored(FlMqttConn *conn)
 			sub->dropped++;
 			if (sent.feed >= 0)
 				fl_mqtt_lost_records(conn, sent.feed, 1);
+			/* The client may have it, and hold its identifier. */
+			if (sent.state == FL_MQTT_SENT_QOS2)
+				fl_mqtt_release_again(conn, &sent);
 		}
 		/* Only now: after an error in reading it is still to be sent. */
 		sub->restored_next++;

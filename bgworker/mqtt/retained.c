@@ -287,6 +287,16 @@ is_topic(FlMqttDoor *door, FlMqttBytes key)
 	return false;
 }
 
+/* Where its record can be read again, if it is there still; -1: nowhere. */
+static int
+feed_of(const FlMqttDoor *door, Oid stream, int32 shard)
+{
+	for (int i = 0; i < door->feed_count; i++)
+		if (door->feeds[i].stream == stream && door->feeds[i].shard == shard)
+			return i;
+	return -1;
+}
+
 /* False: the connection takes no more now. */
 static bool
 offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan *scan, const FlStateRow *row)
@@ -303,6 +313,8 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 	fl_mqtt_record_message(door, &row->rec, row->shard, topic, mount, message);
 	/* A table does not say in which epoch its rows were written. */
 	message->epoch = -1;
+	message->feed = row->rec.log_offset < 0 ? -1 : feed_of(door, scan->stream, row->shard);
+	message->aside = true;
 	if (filter->no_local && fl_mqtt_is_own(conn, message))
 		return true;
 	if (fl_net_pending(&conn->net) >= FL_MQTT_PENDING_SOFT)

@@ -383,6 +383,18 @@ fl_mqtt_write_release(FlMqttConn *conn, uint16 packet_id)
 	return fl_mqtt_write_events(conn, FL_MQTT_COOKIE_RELEASE | packet_id, true) == FL_ERR_NONE;
 }
 
+/* What became of a delivery. */
+bool
+fl_mqtt_write_answer(FlMqttConn *conn, FlSessionEventType type, uint16 packet_id, uint64 cookie)
+{
+	FlSessionEvent event = event_of(&conn->session, type);
+
+	event.packet_id = packet_id;
+	fl_buf_reset(&conn->door->out);
+	fl_session_encode_event(&conn->door->out, &event);
+	return fl_mqtt_write_events(conn, cookie, cookie != 0) == FL_ERR_NONE;
+}
+
 /* MQTT-3.14.2.2.2: the client's last word on how long its session is kept. */
 void
 fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
@@ -443,12 +455,11 @@ write_subscriptions(FlMqttConn *conn, const FlMqttPacket *packet, bool *nothing)
 {
 	FlBuf *out = &conn->door->out;
 	Size before;
-	bool fits = true;
 
 	fl_buf_reset(out);
 	fl_mqtt_get_subscriber(conn);
 	if (packet->type == FL_MQTT_SUBSCRIBE)
-		fits = fl_mqtt_note_subscribe(conn, &packet->u.subscribe, out, nothing);
+		fl_mqtt_note_subscribe(conn, &packet->u.subscribe, out, nothing);
 	else
 	{
 		fl_mqtt_encode_checkpoint(conn, out, false, NULL);
@@ -456,11 +467,11 @@ write_subscriptions(FlMqttConn *conn, const FlMqttPacket *packet, bool *nothing)
 		fl_mqtt_note_unsubscribe(conn, &packet->u.unsubscribe, out);
 		*nothing = out->len == before;
 	}
-	*nothing = *nothing && fits && !out->failed;
-	if (*nothing || !fits)
+	*nothing = *nothing && !out->failed;
+	if (*nothing)
 	{
 		fl_buf_reset(out);
-		return fits ? FL_ERR_NONE : FL_ERR_RECORD_TOO_LARGE;
+		return FL_ERR_NONE;
 	}
 	return fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SUBSCRIBED, true);
 }
@@ -568,6 +579,10 @@ fl_mqtt_session_done(FlMqttDoor *door, FlMqttConn *conn, uint64 conn_id, uint64 
 		subscribed(conn, err);
 	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_ENDED & FL_MQTT_COOKIE_KIND))
 		ended(conn, err);
+	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_SENT & FL_MQTT_COOKIE_KIND))
+		fl_mqtt_sent_written(conn, err);
+	else if ((cookie & FL_MQTT_COOKIE_KIND) == (FL_MQTT_COOKIE_SENT_RELEASED & FL_MQTT_COOKIE_KIND))
+		fl_mqtt_sent_released(conn, (uint16) cookie, err);
 	door->current = NULL;
 	return true;
 }

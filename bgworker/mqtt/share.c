@@ -279,6 +279,8 @@ select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecor
 		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL)
 		return false;
 	fl_mqtt_record_message(door, rec, door->feeds[number].shard, topic, mount, &door->message);
+	door->message.feed = number;
+	door->message.aside = true;
 	return true;
 }
 

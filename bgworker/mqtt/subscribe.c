@@ -469,10 +469,6 @@ fl_mqtt_handle_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscrib
 
 /* ---- of a session ---- */
 
-/*
- * Deliveries at QoS 2 are not written before they leave, and so would not be exact over
- * a crash: an identifier that the client still holds would be used for something new.
- */
 static void
 note_filter(FlMqttConn *conn, const FlMqttSubscription *item, const Request *request, FlSessionEvent *event, FlBuf *out)
 {
@@ -487,7 +483,7 @@ note_filter(FlMqttConn *conn, const FlMqttSubscription *item, const Request *req
 	fl_session_encode_event(out, event);
 }
 
-bool
+void
 fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing)
 {
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_SUBSCRIBED);
@@ -505,8 +501,6 @@ fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf
 		examine(conn, &item, &wishes, &requests[n]);
 		if (requests[n].reason != FL_MQTT_RC_SUCCESS)
 			continue;
-		if (item.qos == 2)
-			return false;
 		*nothing = false;
 		if (requests[n].history)
 			fl_mqtt_seek_add(&seek, item.filter, &requests[n].start);
@@ -521,7 +515,6 @@ fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf
 			event.position = position_wish(&wishes, requests[n].topic_filter);
 			note_filter(conn, &item, &requests[n], &event, out);
 		}
-	return true;
 }
 
 void

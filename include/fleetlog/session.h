@@ -58,6 +58,9 @@ typedef enum FlSessionItemKind
 	FL_ITEM_START				/* nothing below this record is for the filter of this hash, and of length packet_id */
 } FlSessionItemKind;
 
+#define FL_SENT_RETAIN	1		/* it left with RETAIN 1 */
+#define FL_SENT_ASIDE	2		/* it was not read by the bookmark */
+
 /* One thing that a session remembers of a record, or of a place in a shard. */
 typedef struct FlSessionItem
 {
@@ -67,7 +70,7 @@ typedef struct FlSessionItem
 	uint32		hash;			/* of RECEIVED and START; of SENT: which came first */
 	Oid			stream;
 	uint16		shard;
-	uint16		order;			/* of QoS 1: which came first */
+	uint16		order;			/* of RECEIVED at QoS 1: which came first; of SENT: FL_SENT_... */
 	int64		log_offset;
 } FlSessionItem;
 

@@ -76,6 +76,8 @@ typedef struct FlSessionEvent
 	bool as_published;
 	bool end_on_drop;
 	uint8_t position;    /* SUBSCRIBED: 0 to 2, what deliveries tell of their position */
+	bool retain; /* SENT: it leaves with RETAIN 1 */
+	bool aside;  /* SENT: not read by the bookmark, but a retained value or a group's: it moves no mark */
 	uint32_t id;         /* SUBSCRIBED: subscription identifier, 0 = none */
 	const uint8_t *text; /* SUBSCRIBED, UNSUBSCRIBED: the filter, borrowed */
 	uint16_t text_len;   /* and START */

@@ -21,6 +21,10 @@
 #define OPTION_END_ON_DROP  0x40
 #define OPTION_ALL          0x7F
 
+/* Of a delivery, beside its QoS. */
+#define SENT_RETAIN 0x04
+#define SENT_ASIDE  0x08
+
 static void
 write_session(FlBuf *out, const FlSessionEvent *event)
 {
@@ -134,7 +138,8 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 		case FL_SESSION_SENT:
 			write_session(out, event);
 			fl_write_le16(out, event->packet_id);
-			fl_write_u8(out, event->qos);
+			fl_write_u8(out, (uint8_t) (event->qos | (event->retain ? SENT_RETAIN : 0) |
+										(event->aside ? SENT_ASIDE : 0)));
 			fl_write_le16(out, event->distance);
 			break;
 		case FL_SESSION_SENT_RELEASED:
@@ -264,12 +269,17 @@ static void
 decode_sent(FlSessionReader *reader, FlSessionEvent *event)
 {
 	FlReader *in = &reader->in;
+	uint8_t options;
 
 	read_session(in, event);
 	event->packet_id = fl_read_le16(in);
-	event->qos = fl_read_u8(in);
+	options = fl_read_u8(in);
+	event->qos = options & OPTION_QOS;
+	event->retain = (options & SENT_RETAIN) != 0;
+	event->aside = (options & SENT_ASIDE) != 0;
 	event->distance = fl_read_le16(in);
-	if (reader->at.type != FL_SESSION_AT || event->packet_id == 0 || event->qos < 1 || event->qos > 2)
+	if (reader->at.type != FL_SESSION_AT || event->packet_id == 0 || event->qos < 1 || event->qos > 2 ||
+		(options & ~(OPTION_QOS | SENT_RETAIN | SENT_ASIDE)) != 0)
 		in->failed = true;
 	event->stream = reader->at.stream;
 	event->shard = reader->at.shard;

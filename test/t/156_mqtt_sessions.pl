@@ -170,14 +170,6 @@ $c->publish('acme/d1/door', 'one', qos => 2, pid => 1, dup => 1);
 is(acks($c, 1), 'PUBREC:1:0', 'with what it remembers');
 is(stored('acme/d1/door'), 'one', 'stored once');
 
-# Whoever subscribes at QoS 2 gives up his session, for now, and is told so when he comes back.
-$c = session('sub');
-$c->publish_released('acme/d1/sub', 'x');
-is(join(',', $c->subscribe([ [ 'acme/d1/sub', 2 ] ])), '2', 'granted');
-$c->publish_released('acme/d1/sub/y', 'y');
-$c->close;
-is(present(session('sub')), 0, 'no session is present whose subscriptions are gone');
-
 # Snapshots: the journal is given up, nothing is forgotten.
 $c = session('snap');
 $c->publish('acme/d1/snap', 'kept', qos => 2, pid => 60000);

@@ -1,5 +1,6 @@
-# M4: QoS 2 from device to log is exactly once across kill -9 of the server at the points that matter and at random: of
-# all messages that were sent, each is stored once, whatever was answered before the crash.
+# M4, M7: QoS 2 from device to log, and from the log to a subscriber with a session, is exactly once across kill -9 of the
+# server at the points that matter and at random: of all messages that were sent, each is stored once and reaches each
+# subscriber once, in order, whatever was answered before the crash.
 use strict;
 use warnings;
 use Test::More;
@@ -19,6 +20,7 @@ $s->fleet(devices => $publishers, shards => 2);
 # ---- a publisher: what its client library would keep over a crash of the server ----
 
 my @all;
+my @listeners;
 for my $n (1 .. $publishers)
 {
     # state: messages by packet identifier: sent, or released
@@ -88,15 +90,67 @@ sub pump
     {
         my $n = 0;
         for my $p (@all) { $n += take($p); send_more($p); }
+        $n += hear($_) for @listeners;
         select(undef, undef, undef, 0.002) unless $n;
     }
     return;
 }
+# ---- a subscriber: what its client library would keep ----
+
+@listeners = map { { id => "d$_", held => {}, got => [], answers => [] } } 1 .. ($ENV{FLEETLOG_LONG} ? 20 : 6);
+
+sub listen_one
+{
+    my ($q) = @_;
+    my $c = FleetlogTest::Mqtt->open($s->port, version => 5);
+    # Few may be under way, so that identifiers and the window are used again all the time.
+    my $ack = $c->login(client_id => "listener-$q->{id}", user => "acme/$q->{id}", password => "pw-$q->{id}", clean => 0, properties => [ [ 17, 3000 ], [ 33, 7 ] ]);
+
+    die "listener $q->{id} was refused" unless ref $ack && $ack->{reason} == 0;
+    $q->{c} = $c;
+    $q->{answers} = [];
+    if (!$q->{subscribed}) { $c->subscribe([ [ "acme/$q->{id}/t", 2 ] ]); $q->{subscribed} = 1; }
+    elsif (!$ack->{session_present}) { $q->{lost}++; }
+    return;
+}
+
+sub hear
+{
+    my ($q) = @_;
+    my $n = 0;
+    # Answers are late now and then, so that a crash finds deliveries at every stage.
+    while (@{ $q->{answers} } && rand() < 0.7)
+    {
+        my ($what, $pid) = @{ shift @{ $q->{answers} } };
+        $n++;
+        if ($what eq 'PUBLISH') { $q->{c}->pubrec($pid); next; }
+        delete $q->{held}{$pid};
+        $q->{c}->pubcomp($pid);
+    }
+    $q->{c}->fill if IO::Select->new($q->{c}{socket})->can_read(0);
+    while (ref(my $m = $q->{c}->read_packet(0)))
+    {
+        my $pid = $m->{pid};
+        $n++;
+        if ($m->{name} eq 'PUBLISH' && $m->{qos} == 2)
+        {
+            # An identifier that is held means the message that came with it, whatever this one says.
+            $q->{swallowed}++ if defined $q->{held}{$pid} && $q->{held}{$pid} ne $m->{payload};
+            push @{ $q->{got} }, $m->{payload} if !defined $q->{held}{$pid};
+            $q->{held}{$pid} = $m->{payload};
+        }
+        elsif ($m->{name} ne 'PUBREL') { $q->{odd}++; note("listener $q->{id}: $m->{name} QoS " . ($m->{qos} // '-') . ' reason ' . ($m->{reason} // '-')); next; }
+        push @{ $q->{answers} }, [ $m->{name}, $pid ];
+    }
+    return $n;
+}
+
 sub done { my $n = 0; $n += $_->{done} for @all; return $n; }
-sub cut_off { $_->{c}->close for @all; return; }
+sub cut_off { $_->{c}->close for @all, @listeners; return; }
 
 # ---- rounds ----
 
+listen_one($_) for @listeners;
 connect_one($_) for @all;
 for my $round (1 .. $rounds)
 {
@@ -121,12 +175,13 @@ for my $round (1 .. $rounds)
         $s->set_conf();
         $s->start_after_crash;
         connect_one($_) for @all;
+        listen_one($_) for @listeners;
     }
 }
 
 # Everything comes to an end.
 my $end = time + 60;
-while (time < $end && grep { keys %{ $_->{flow} } } @all) { take($_) for @all; select(undef, undef, undef, 0.005); }
+while (time < $end && grep { keys %{ $_->{flow} } } @all) { take($_) for @all; hear($_) for @listeners; select(undef, undef, undef, 0.005); }
 is(scalar(grep { keys %{ $_->{flow} } } @all), 0, 'every message came to its end');
 is(scalar(grep { $_->{odd} } @all), 0, 'nobody was sent anything else');
 is(scalar(grep { $_->{lost} } @all), 0, 'every session was there after every crash');
@@ -136,6 +191,18 @@ $sent += $_->{next} - 1 for @all;
 is($s->sql("SELECT count(*) FROM (SELECT payload FROM telemetry GROUP BY payload HAVING count(*) > 1) s"), 0, 'none of them is stored twice');
 is($s->sql('SELECT count(DISTINCT payload) FROM telemetry'), $sent, "all $sent messages are stored");
 is($s->sql('SELECT count(*) FROM telemetry'), $sent, 'and nothing else');
+
+my %wanted = map { $_->{id} => $_->{next} - 1 } @all;
+$end = time + 60;
+while (time < $end && grep { @{ $_->{got} } < $wanted{ $_->{id} } || keys %{ $_->{held} } } @listeners) { select(undef, undef, undef, 0.005) unless grep { hear($_) } @listeners; }
+for my $q (@listeners)
+{
+    my $stored = $s->sql("SELECT string_agg(fleetlog.text(payload), ' ' ORDER BY log_offset) FROM telemetry WHERE key = 'acme/$q->{id}/t'");
+    is(join(' ', @{ $q->{got} }), $stored, "the subscriber of $q->{id} got each once, in order");
+}
+is(scalar(grep { $_->{swallowed} } @listeners), 0, 'no identifier that a subscriber held was used for something new');
+is(scalar(grep { $_->{odd} } @listeners), 0, 'no subscriber was sent anything else');
+is(scalar(grep { $_->{lost} } @listeners), 0, 'the session of every subscriber was there after every crash');
 is($s->density_faults, '', 'offsets dense, time in order');
 is($s->crashes, '', 'no other crash');
 $s->node->stop;
