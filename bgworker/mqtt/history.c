@@ -710,7 +710,7 @@ fl_mqtt_skip_history(FlMqttConn *conn)
 void
 fl_mqtt_forget_starts(FlMqttConn *conn)
 {
-	int64 *unsent = fl_mqtt_unsent_from(conn);
+	int64 *unsent = fl_mqtt_unsent_from(conn, 0);
 	dlist_iter iter;
 
 	conn->sub->rewound = false;
