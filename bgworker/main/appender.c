@@ -281,7 +281,7 @@ mark_aside(const FlIngestEntry *entry, bool waits)
 	FlShard    *shard = fl_shard_find(entry->stream, entry->shard);
 
 	if (shard != NULL)
-		shard->left_aside = waits;
+		fl_aside_mark(shard, waits);
 }
 
 static void
@@ -654,6 +654,7 @@ fl_main_appender(Datum arg)
 	turn_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender turn", ALLOCSET_DEFAULT_SIZES);
 	keep_mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog appender aside", ALLOCSET_DEFAULT_SIZES);
 	make_failures();
+	fl_aside_start();
 	fl_ring_appender_start();
 	my_generation = (uint32) fl_ring_appender_generation(0, &unused);
 	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)

@@ -101,6 +101,7 @@ typedef struct FlShard
 	pg_atomic_uint64 n_lock_waits;	/* conditional locks that failed */
 	bool		want_segment;	/* the tail leaf is half full: keeper, make the next */
 	bool		left_aside;		/* the appender has batches that wait for the lock: it goes first */
+	TimestampTz aside_since;	/* ... and for how long */
 
 	/* --- retention: written by the keeper, mutex ------------------------- */
 	FlRetentionStat retention;
@@ -138,6 +139,20 @@ extern void fl_shard_publish_head(Oid stream, int32 shard, int64 head);
  * before, since a parallel restore brings rows in any order.  Cannot fail.
  */
 extern void fl_shard_publish_restored(Oid stream, int32 shard, int64 tail);
+
+/*
+ * The appender waits for the shard's lock, or does so no more (then sessions that
+ * have let it go first are woken).  Called by the appender only; it begins with
+ * fl_aside_start, which takes off what its predecessor has left.
+ */
+extern void fl_aside_mark(FlShard *shard, bool waits);
+extern void fl_aside_start(void);
+
+/* Has the appender waited so long for the shard that SQL should let it go first? */
+extern bool fl_aside_is_due(const FlShard *shard);
+
+/* Wait, without the shard's lock, until the appender has had it; a tenth of a second at most. */
+extern void fl_aside_yield(const FlShard *shard);
 
 /* ---- Rings between a front door and the appender ---------------------- */
 

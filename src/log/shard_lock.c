@@ -9,7 +9,9 @@
  * SQL transactions are found by the server, and users' advisory locks cannot
  * collide with it.
  *
- * Workers only ever take it conditionally.  A SQL session waits at most
+ * Workers only ever take it conditionally; so that sessions that queue for it do not
+ * keep it from them for ever, a session lets a worker that has waited go first
+ * (fl_aside_yield).  A SQL session waits at most
  * fleetlog.shard_lock_timeout (LF106) and, once it has the lock, is ended when
  * it holds it longer than fleetlog.shard_hold_timeout: no idle transaction may
  * keep a fleet waiting.
@@ -129,6 +131,28 @@ fl_shard_lock_held(FlShard *shard)
 	return fl_xact_holds(shard);
 }
 
+static bool
+acquire(const LOCKTAG *tag, FlShard *shard, FlLockWait wait)
+{
+	if (LockAcquire(tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	pg_atomic_fetch_add_u64(&shard->n_lock_waits, 1);
+	if (wait == FL_LOCK_NOWAIT)
+		return false;
+	wait_for_lock(tag, shard);
+	return true;
+}
+
+/*
+ * Should this session give the lock that it has just got back once?  Not who has
+ * other shards: their writers would wait with it.
+ */
+static bool
+lets_appender_go_first(const FlShard *shard, FlLockWait wait)
+{
+	return wait == FL_LOCK_TIMEOUT && fl_my_slot == NULL && !fl_xact_holds_any() && fl_aside_is_due(shard);
+}
+
 bool
 fl_shard_lock(FlShard *shard, FlLockWait wait)
 {
@@ -138,12 +162,13 @@ fl_shard_lock(FlShard *shard, FlLockWait wait)
 	if (fl_xact_holds(shard))
 		return true;
 	SET_LOCKTAG_OBJECT(tag, key.database, RelationRelationId, key.stream, (uint16) key.shard);
-	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (!acquire(&tag, shard, wait))
+		return false;
+	if (lets_appender_go_first(shard, wait))
 	{
-		pg_atomic_fetch_add_u64(&shard->n_lock_waits, 1);
-		if (wait == FL_LOCK_NOWAIT)
-			return false;
-		wait_for_lock(&tag, shard);
+		LockRelease(&tag, ExclusiveLock, false);
+		fl_aside_yield(shard);
+		(void) acquire(&tag, shard, wait);
 	}
 	/* Dropped while we waited: the entry may be another shard's by now. */
 	if (memcmp(&shard->key, &key, sizeof(key)) != 0)

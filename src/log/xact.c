@@ -71,6 +71,12 @@ fl_xact_holds(FlShard *shard)
 	return find_held(shard) != NULL;
 }
 
+bool
+fl_xact_holds_any(void)
+{
+	return n_held > 0;
+}
+
 void
 fl_xact_note_lock(FlShard *shard)
 {

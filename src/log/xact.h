@@ -12,6 +12,7 @@
 
 /* This transaction holds the shard's lock (taken in a live subtransaction). */
 extern bool fl_xact_holds(FlShard *shard);
+extern bool fl_xact_holds_any(void);
 extern void fl_xact_note_lock(FlShard *shard);
 
 /* It wrote to the shard, whose lock it holds. */

@@ -133,6 +133,7 @@ init_core(void)
 	fl_core->share_lock = &GetNamedLWLockTranche(FL_TRANCHE)[5].lock;
 	dlist_init(&fl_core->dirty);
 	ConditionVariableInit(&fl_core->published);
+	ConditionVariableInit(&fl_core->aside_over);
 	pg_atomic_init_u64(&fl_core->passes_begun, 0);
 	pg_atomic_init_u64(&fl_core->passes_done, 0);
 	pg_atomic_init_u32(&fl_core->disk_reserve, 0);

@@ -74,6 +74,7 @@ typedef struct FlCore
 	LWLock	   *share_lock;		/* places of shared subscriptions */
 	dlist_head	dirty;			/* FlShardEntry with something to flush */
 	ConditionVariable published;	/* signalled after every pass of the flusher */
+	ConditionVariable aside_over;	/* the appender has had a shard for which it waited */
 	pg_atomic_uint64 passes_begun;	/* passes are numbered from 1 */
 	pg_atomic_uint64 passes_done;	/* highest number of a finished one */
 
