@@ -139,6 +139,8 @@ my $script = <<'PY';
 import socket, ssl, sys, struct
 port, n, ca = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 ctx = ssl.create_default_context(cafile=ca)
+# Python 3.13 wants a key usage in a CA's certificate, which ours has not.
+ctx.verify_flags &= ~ssl.VERIFY_X509_STRICT
 def connect(i):
     ident = b'idle%d' % i
     body = b'\x00\x04MQTT\x04\xc2\x00\x00' + struct.pack('>H', len(ident)) + ident
