@@ -609,7 +609,8 @@ start_unsent(const FlMqttSubscriber *sub, const FlMqttFilter *filter, int feed)
 	{
 		const FlMqttQueued *item = &sub->queue[(sub->queue_head + i) % sub->queue_cap];
 
-		if (item->message->feed == feed && (int32) (item->pass - begin.pass) < 0)
+		/* One that has its identifier is a delivery under way, kept as such, and must not come twice. */
+		if (item->packet_id == 0 && item->message->feed == feed && (int32) (item->pass - begin.pass) < 0)
 			start = Min(start, Max(item->message->log_offset, begin.asked));
 	}
 	return start;
