@@ -117,6 +117,18 @@ is_login_role(const char *name)
 }
 
 /*
+ * Does a user name mean anybody at all?  A broker for anonymous clients has no
+ * devices, and many clients give a name wherever they connect; with the first
+ * device names begin to mean something, and one that is nobody's is refused.  A
+ * role that may log in is always somebody.
+ */
+static bool
+names_nobody(const char *user)
+{
+	return !is_login_role(user) && !fl_device_exists();
+}
+
+/*
  * Whom does the user name mean (API.md, Identity)?  NULL: the device in *id;
  * else why nobody.
  */
@@ -147,7 +159,7 @@ resolve_user(const char *user, FlIdentity *id)
 static const char *
 verify(const FlAuthWork *work, FlIdentity *id)
 {
-	const char *problem = resolve_user(work->user, id);
+	const char *problem = work->password_len > 0 ? resolve_user(work->user, id) : "no password";
 	FlVerifier	verifiers[MAX_VERIFIERS];
 	int			n = problem == NULL ? fl_device_verifiers(id, "password", verifiers, MAX_VERIFIERS) : 0;
 
@@ -203,6 +215,12 @@ check_one(FlAuthWork *work, MemoryContext cxt)
 		MemoryContextSwitchTo(cxt);
 		if (work->certificate)
 			problem = find_certificate(work, &id, &verdict);
+		else if (names_nobody(work->user))
+		{
+			/* Whether that is a refusal is for the door to say, which logs it then. */
+			problem = NULL;
+			verdict = FL_AUTH_OUTCOME_UNKNOWN;
+		}
 		else
 		{
 			problem = verify(work, &id);
@@ -225,7 +243,7 @@ check_one(FlAuthWork *work, MemoryContext cxt)
 	PG_END_TRY();
 	fl_auth_finish(work, outcome, &id);
 	FL_COUNT(FL_C_TURNS, 1);
-	if (outcome == FL_AUTH_OUTCOME_BAD || outcome == FL_AUTH_OUTCOME_UNKNOWN)
+	if (outcome == FL_AUTH_OUTCOME_BAD || (outcome == FL_AUTH_OUTCOME_UNKNOWN && work->certificate))
 		FL_COUNT(FL_C_REFUSED_CONNECTS, 1);
 	MemoryContextSwitchTo(TopMemoryContext);
 	MemoryContextReset(cxt);

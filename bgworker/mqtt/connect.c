@@ -209,17 +209,42 @@ level_limit(const FlTenant *tenant)
 	return (uint16) limit;
 }
 
+/*
+ * The session's expiry, where it is not what was asked for.  Where it is, saying so
+ * is a kindness to whoever reads a trace, for which neither a small client nor
+ * Mosquitto's tests have room.
+ */
 static void
-announce(FlMqttConn *conn, FlMqttProps *props)
+announce_expiry(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *props)
 {
-	fl_mqtt_props_set_int(props, FL_MQTT_P_RECEIVE_MAXIMUM, conn->max_unacked);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, fl_mqtt_retain_available() ? 1 : 0);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, conn->max_in_packet);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, conn->session.number != 0 ? conn->session_expiry_s : 0);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_WILDCARD_AVAILABLE, 1);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_SUBSCRIPTION_ID_AVAILABLE, 1);
-	fl_mqtt_props_set_int(props, FL_MQTT_P_SHARED_AVAILABLE, 1);
+	uint32 asked = fl_mqtt_props_int(&connect->props, FL_MQTT_P_SESSION_EXPIRY, 0);
+	uint32 applied = conn->session.number != 0 ? conn->session_expiry_s : 0;
+	bool room = conn->max_packet >= FL_MQTT_ROOMY_PACKET && fl_mqtt_dialect != FL_MQTT_DIALECT_MOSQUITTO;
+
+	if (applied != asked || (asked != 0 && room))
+		fl_mqtt_props_set_int(props, FL_MQTT_P_SESSION_EXPIRY, applied);
+}
+
+/*
+ * What differs from the standard's defaults, and no more: a client may allow
+ * packets that are hardly larger than an empty CONNACK.  Wildcards, subscription
+ * identifiers and shared subscriptions are there, which is the default.
+ */
+static void
+announce(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *props)
+{
+	bool mosquitto = fl_mqtt_dialect == FL_MQTT_DIALECT_MOSQUITTO;
+
+	announce_expiry(conn, connect, props);
+	if (conn->max_unacked != PG_UINT16_MAX)
+		fl_mqtt_props_set_int(props, FL_MQTT_P_RECEIVE_MAXIMUM, conn->max_unacked);
+	if (!fl_mqtt_retain_available())
+		fl_mqtt_props_set_int(props, FL_MQTT_P_RETAIN_AVAILABLE, 0);
+	/* Mosquitto has a limit to tell only where it was given one. */
+	if (!mosquitto || fl_mqtt_max_packet_bytes != FL_MQTT_DEFAULT_PACKET)
+		fl_mqtt_props_set_int(props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, conn->max_in_packet);
+	if (fl_mqtt_max_topic_aliases > 0)
+		fl_mqtt_props_set_int(props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, (uint32) fl_mqtt_max_topic_aliases);
 }
 
 static void
@@ -249,7 +274,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 		conn->no_problem_info = fl_mqtt_props_int(&connect->props, FL_MQTT_P_REQUEST_PROBLEM_INFO, 1) == 0;
 		conn->max_aliases = (uint16) Min(fl_mqtt_props_int(&connect->props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, 0),
 										 (uint32) fl_mqtt_max_topic_aliases);
-		announce(conn, &connack.props);
+		announce(conn, connect, &connack.props);
 		fl_mqtt_set_scram_final(conn, &connack.props);
 		if (conn->keep_alive_s != connect->keep_alive)
 			fl_mqtt_props_set_int(&connack.props, FL_MQTT_P_SERVER_KEEP_ALIVE, conn->keep_alive_s);
@@ -354,15 +379,25 @@ wipe_password(FlMqttConn *conn, const FlMqttConnect *connect)
 		memset((uint8 *) connect->password.data, 'x', connect->password.len);
 }
 
+/* A name whose password is missing, or can be nobody's, may be nobody's as well. */
+static FlAuthStart
+begin_password(FlMqttConn *conn, const FlMqttConnect *connect)
+{
+	const char *user = (const char *) connect->username.data;
+	FlAuthStart start = fl_auth_begin(conn->door->index, conn->id, user, connect->username.len,
+									  (const char *) connect->password.data, connect->password.len,
+									  &conn->pending->identity);
+
+	if (start == FL_AUTH_REFUSED && fl_mqtt_allow_anonymous)
+		start = fl_auth_begin_name(conn->door->index, conn->id, user, connect->username.len);
+	return start;
+}
+
 /* False: too many are being checked, try again. */
 static bool
 begin_login(FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	FlAuthStart start =
-		conn->pending->certificate
-			? fl_mqtt_begin_certificate(conn)
-			: fl_auth_begin(conn->door->index, conn->id, (const char *) connect->username.data, connect->username.len,
-							(const char *) connect->password.data, connect->password.len, &conn->pending->identity);
+	FlAuthStart start = conn->pending->certificate ? fl_mqtt_begin_certificate(conn) : begin_password(conn, connect);
 
 	if (start == FL_AUTH_BUSY)
 		return false;
@@ -512,7 +547,7 @@ log_in(FlMqttConn *conn)
 			fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 								 "no user name, and fleetlog.allow_anonymous is off");
 	}
-	else if (!connect.has_password)
+	else if (!connect.has_password && !fl_mqtt_allow_anonymous)
 		fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, "no password");
 	else
 		await_login(conn, &connect);
@@ -557,8 +592,12 @@ take_login(FlMqttDoor *door, const FlAuthResult *result)
 				fl_mqtt_logged_in(conn, &connect);
 			break;
 		case FL_AUTH_OUTCOME_UNKNOWN:
-			if (fl_mqtt_allow_anonymous && connect.username.len == 0)
+			/* A name means nobody in particular as long as there is no device whose it could be. */
+			if (fl_mqtt_allow_anonymous && (connect.username.len == 0 || !conn->pending->certificate))
 				log_in_anonymously(conn, &connect);
+			else if (!conn->pending->certificate)
+				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD,
+									 "there are no devices yet; fleetlog.create_device makes one");
 			else
 				fl_mqtt_refuse_login(conn, &connect, FL_MQTT_RC_NOT_AUTHORIZED,
 									 "no device has its certificate; fleetlog.set_certificate gives it to one");

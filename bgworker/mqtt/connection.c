@@ -135,6 +135,19 @@ fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reas
 	send_scratch(conn);
 }
 
+/*
+ * What to say of an identifier that names nothing.  The standard has a code for
+ * it (MQTT-4.3.3, cases O-H); clients that take every code above 0x7F for the end of a
+ * flow gone wrong are better off without, and get what those of 3.x get.
+ */
+uint8
+fl_mqtt_unknown_id(const FlMqttConn *conn)
+{
+	return conn->version == FL_MQTT_5_0 && fl_mqtt_dialect == FL_MQTT_DIALECT_STRICT
+			   ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND
+			   : FL_MQTT_RC_SUCCESS;
+}
+
 /* What is no fault of the client's: it may go elsewhere, where there is such a place (4.11). */
 FlMqttReason
 fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason)
@@ -223,7 +236,7 @@ protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
 void
 fl_mqtt_out_of_order(FlMqttConn *conn, const char *what)
 {
-	FlMqttFault fault = {FL_MQTT_RC_PROTOCOL_ERROR, what};
+	FlMqttFault fault = {FL_MQTT_RC_PROTOCOL_ERROR, what, FL_MQTT_RC_SUCCESS};
 
 	protocol_error(conn, &fault);
 }
@@ -344,8 +357,10 @@ on_accept(FlNetConn *net)
  * leaves the answer to us), nor is anything else before a CONNECT.
  */
 static void
-refuse_frame(FlMqttConn *conn, const FlMqttFault *fault)
+refuse_frame(FlMqttConn *conn, FlMqttFault *fault)
 {
+	if (fl_mqtt_dialect == FL_MQTT_DIALECT_MOSQUITTO && fault->other != FL_MQTT_RC_SUCCESS)
+		fault->reason = fault->other;
 	if (conn->state == FL_MQTT_STATE_NEW && conn->door->packet.type == FL_MQTT_CONNECT &&
 		fault->reason != FL_MQTT_RC_MALFORMED_PACKET)
 		conn->version = (uint8) conn->door->packet.u.connect.version;

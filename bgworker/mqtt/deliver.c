@@ -777,8 +777,7 @@ static void
 answer_unknown(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 {
 	if (type == FL_MQTT_PUBREC && ack->reason < 0x80)
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id,
-						 conn->version == FL_MQTT_5_0 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, ack->packet_id, fl_mqtt_unknown_id(conn));
 }
 
 /*

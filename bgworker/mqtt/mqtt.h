@@ -52,6 +52,8 @@
 /* ---- limits that are no settings ---- */
 
 #define FL_MQTT_MAX_CONNECT      131072       /* bytes of a CONNECT, before login */
+#define FL_MQTT_DEFAULT_PACKET   1048576      /* fleetlog.max_packet_size, unless set */
+#define FL_MQTT_ROOMY_PACKET     64           /* a client that allows packets of so many bytes can be told more */
 #define FL_MQTT_RECORD_SLACK     2048         /* what headers of ours may add to a record */
 #define FL_MQTT_MAX_CLIENT_ID    1024         /* bytes of a client identifier */
 #define FL_MQTT_PENDING_SOFT     (64 * 1024)  /* unsent bytes at which QoS 1 waits */
@@ -79,6 +81,15 @@ typedef enum FlMqtt3Refusal
 	FL_MQTT3_ACKNOWLEDGE /* it is acknowledged and dropped */
 } FlMqtt3Refusal;
 
+/* docs/mqtt.md, "Dialects", says what each of them answers. */
+typedef enum FlMqttDialect
+{
+	FL_MQTT_DIALECT_LENIENT,   /* what harms nobody is borne */
+	FL_MQTT_DIALECT_STRICT,    /* the letter of the standard */
+	FL_MQTT_DIALECT_MOSQUITTO, /* byte by byte as Mosquitto 2.0.20 */
+	FL_MQTT_DIALECT_PAHO       /* lenient, in codes that the Paho suite can read */
+} FlMqttDialect;
+
 extern char *fl_mqtt_listen;
 extern char *fl_mqtts_listen;
 extern char *fl_ws_listen;
@@ -96,6 +107,7 @@ extern int fl_mqtt_max_queued_messages;
 extern int fl_mqtt_max_queued_kb;
 extern int fl_mqtt_buffer_memory_mb;
 extern int fl_mqtt3_refusal;
+extern int fl_mqtt_dialect; /* FlMqttDialect */
 
 /* ---- connection ---- */
 
@@ -539,6 +551,7 @@ extern void fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state);
 extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
 /* The reason with which the client is sent elsewhere, where there is such a place; else `reason`. */
+extern uint8 fl_mqtt_unknown_id(const FlMqttConn *conn);
 extern FlMqttReason fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason);
 extern void fl_mqtt_set_reference(FlMqttProps *props, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */

@@ -17,6 +17,17 @@ extern FlResult fl_mqtt_fault(FlMqttFault *fault, FlMqttReason reason, const cha
 #define FL_MQTT_MALFORMED(fault, what) fl_mqtt_fault((fault), FL_MQTT_RC_MALFORMED_PACKET, (what))
 #define FL_MQTT_BROKEN(fault, what)    fl_mqtt_fault((fault), FL_MQTT_RC_PROTOCOL_ERROR, (what))
 
+/*
+ * Where the standard leaves it open, or is read otherwise by Mosquitto, which
+ * of the two codes a packet deserves: ours is the first of the name.
+ */
+extern FlResult fl_mqtt_disputed(FlMqttFault *fault, FlMqttReason reason, FlMqttReason other, const char *what);
+
+#define FL_MQTT_MALFORMED_OR_BROKEN(fault, what)                                                                       \
+	fl_mqtt_disputed((fault), FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_PROTOCOL_ERROR, (what))
+#define FL_MQTT_BROKEN_OR_MALFORMED(fault, what)                                                                       \
+	fl_mqtt_disputed((fault), FL_MQTT_RC_PROTOCOL_ERROR, FL_MQTT_RC_MALFORMED_PACKET, (what))
+
 /* ---- in packet_frame.c: wire types ---- */
 
 /*

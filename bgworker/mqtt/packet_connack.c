@@ -45,7 +45,8 @@ fl_mqtt_encode_connack(FlBuf *out, FlMqttVersion version, const FlMqttConnack *c
 {
 	size_t start = fl_mqtt_packet_begin(out);
 
-	fl_write_u8(out, connack->session_present ? 1 : 0);
+	/* MQTT 3.1 has no such bit, and a refusal never sets it (MQTT-3.2.2-6). */
+	fl_write_u8(out, connack->session_present && connack->code == 0 && version != FL_MQTT_3_1 ? 1 : 0);
 	fl_write_u8(out, connack->code);
 	if (version == FL_MQTT_5_0)
 		fl_mqtt_encode_props(out, &connack->props);

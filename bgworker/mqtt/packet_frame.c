@@ -30,6 +30,15 @@ fl_mqtt_fault(FlMqttFault *fault, FlMqttReason reason, const char *what)
 {
 	fault->reason = reason;
 	fault->what = what;
+	fault->other = FL_MQTT_RC_SUCCESS;
+	return FL_MALFORMED;
+}
+
+FlResult
+fl_mqtt_disputed(FlMqttFault *fault, FlMqttReason reason, FlMqttReason other, const char *what)
+{
+	(void) fl_mqtt_fault(fault, reason, what);
+	fault->other = other;
 	return FL_MALFORMED;
 }
 
@@ -45,20 +54,28 @@ check_first_byte(uint8_t first, FlMqttVersion version, FlMqttSender sender, FlMq
 	uint8_t flags = first & 0x0F;
 
 	if (type == 0)
-		return FL_MQTT_MALFORMED(fault, "reserved packet type 0");
+		return FL_MQTT_MALFORMED_OR_BROKEN(fault, "reserved packet type 0");
 	if (version == FL_MQTT_UNKNOWN && sender == FL_MQTT_FROM_CLIENT && type != FL_MQTT_CONNECT)
 		return FL_MQTT_BROKEN(fault, "first packet is not CONNECT");
 	if (type == FL_MQTT_AUTH && version != FL_MQTT_5_0 && version != FL_MQTT_UNKNOWN)
 		return FL_MQTT_MALFORMED(fault, "reserved packet type 15");
 	if ((type_rows[type].senders & sender) == 0)
+	{
+		if (flags != 0 && (type == FL_MQTT_SUBACK || type == FL_MQTT_UNSUBACK))
+			return FL_MQTT_BROKEN_OR_MALFORMED(fault, "packet type goes the other way only");
 		return FL_MQTT_BROKEN(fault, "packet type goes the other way only");
+	}
 	if (type == FL_MQTT_CONNECT || type == FL_MQTT_PUBLISH)
 		return FL_OK;
 	/* MQTT 3.1 let a sender set DUP on whatever is sent at QoS 1. */
 	if (version == FL_MQTT_3_1 && type_rows[type].flags == 0x02)
 		flags &= ~0x08;
 	if (flags != type_rows[type].flags)
+	{
+		if (type == FL_MQTT_AUTH)
+			return FL_MQTT_MALFORMED_OR_BROKEN(fault, "wrong flags in fixed header");
 		return FL_MQTT_MALFORMED(fault, "wrong flags in fixed header");
+	}
 	return FL_OK;
 }
 

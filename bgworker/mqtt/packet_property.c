@@ -101,10 +101,14 @@ read_value(FlReader *in, FlMqttPropType type, FlMqttPropValue *value)
 	return ok && !in->failed;
 }
 
+/* Where Mosquitto takes a property that is none of the packet's for a protocol error. */
+#define DISPUTED_PLACES (FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT_ACKS | FL_MQTT_BIT(DISCONNECT))
+
 /*
- * May this property stand here?  Some go one way only: a client sends no
- * subscription identifier in PUBLISH (MQTT-3.3.4-6), a server no session
- * expiry in DISCONNECT (MQTT-3.14.2-2), a client no server reference.
+ * May this property stand here?  Some go one way only: a server sends no session
+ * expiry in DISCONNECT (MQTT-3.14.2-2), a client no server reference.  That a
+ * client sends no subscription identifier in PUBLISH (MQTT-3.3.4-6) is left to
+ * the door, which may be told to bear it; more than one it never bears.
  */
 static FlResult
 check_place(FlMqttProp prop, uint32_t packet_bit, FlMqttSender sender, const FlMqttProps *props, FlMqttFault *fault)
@@ -112,9 +116,13 @@ check_place(FlMqttProp prop, uint32_t packet_bit, FlMqttSender sender, const FlM
 	bool client = sender == FL_MQTT_FROM_CLIENT;
 
 	if ((rows[prop].packets & packet_bit) == 0)
+	{
+		if (packet_bit & DISPUTED_PLACES)
+			return FL_MQTT_MALFORMED_OR_BROKEN(fault, "property is not allowed in this packet");
 		return FL_MQTT_MALFORMED(fault, "property is not allowed in this packet");
-	if (prop == FL_MQTT_P_SUBSCRIPTION_ID && client && packet_bit == FL_MQTT_BIT(PUBLISH))
-		return FL_MQTT_BROKEN(fault, "subscription identifier in a client's PUBLISH");
+	}
+	if (prop == FL_MQTT_P_SUBSCRIPTION_ID && client && props->subscription_id_count > 0)
+		return FL_MQTT_BROKEN(fault, "property appears more than once");
 	if (packet_bit == FL_MQTT_BIT(DISCONNECT) &&
 		((prop == FL_MQTT_P_SESSION_EXPIRY && !client) || (prop == FL_MQTT_P_SERVER_REFERENCE && client)))
 		return FL_MQTT_BROKEN(fault, "property goes the other way only");
@@ -126,6 +134,8 @@ check_place(FlMqttProp prop, uint32_t packet_bit, FlMqttSender sender, const FlM
 static FlResult
 check_range(FlMqttProp prop, const FlMqttPropValue *value, FlMqttFault *fault)
 {
+	if (prop == FL_MQTT_P_SUBSCRIPTION_ID && value->num == 0)
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "subscription identifier 0");
 	if (!rows[prop].zero && value->num == 0)
 		return FL_MQTT_BROKEN(fault, "property value must not be 0");
 	if (rows[prop].type == FL_MQTT_PROP_BOOL && value->num > 1)

@@ -35,7 +35,7 @@ check_topic(const FlMqttPublish *publish, FlMqttFault *fault)
 	{
 		if (fl_mqtt_props_has(&publish->props, FL_MQTT_P_TOPIC_ALIAS))
 			return FL_OK;
-		return FL_MQTT_BROKEN(fault, "empty topic without a topic alias");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "empty topic without a topic alias");
 	}
 	if (!fl_topic_name_valid(publish->topic.data, publish->topic.len) || !fl_mqtt_is_printable(publish->topic))
 		return FL_MQTT_MALFORMED(fault, "topic is no topic name");

@@ -54,13 +54,13 @@ static FlResult
 check_options(uint8_t options, FlMqttVersion version, FlMqttFault *fault)
 {
 	if ((options & OPTION_QOS) == 3)
-		return FL_MQTT_BROKEN(fault, "subscription QoS 3");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "subscription QoS 3");
 	if (version == FL_MQTT_5_0)
 	{
 		if (options & OPTION_RESERVED) /* MQTT-3.8.3-5 */
 			return FL_MQTT_MALFORMED(fault, "reserved subscription option is set");
 		if ((options & OPTION_RETAIN_HANDLING) == OPTION_RETAIN_HANDLING)
-			return FL_MQTT_BROKEN(fault, "retain handling 3");
+			return FL_MQTT_BROKEN_OR_MALFORMED(fault, "retain handling 3");
 	}
 	else if (options & ~OPTION_QOS) /* 3.1.1 MQTT-3.8.3-4 */
 		return FL_MQTT_MALFORMED(fault, "reserved bits of requested QoS are set");
@@ -106,7 +106,7 @@ fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMqtt
 		subscribe->count++;
 	}
 	if (subscribe->count == 0) /* MQTT-3.8.3-2 */
-		return FL_MQTT_BROKEN(fault, "SUBSCRIBE without a filter");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "SUBSCRIBE without a filter");
 	return FL_OK;
 }
 

@@ -40,7 +40,7 @@ fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMq
 		unsubscribe->count++;
 	}
 	if (unsubscribe->count == 0) /* MQTT-3.10.3-2 */
-		return FL_MQTT_BROKEN(fault, "UNSUBSCRIBE without a filter");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "UNSUBSCRIBE without a filter");
 	return FL_OK;
 }
 

@@ -297,6 +297,12 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	Size client_id_len;
 	FlError err;
 
+	/* MQTT-3.3.4-6, case O44.  Where it is borne it goes no further than here: nothing reads it. */
+	if (publish->props.subscription_id_count > 0 && fl_mqtt_dialect == FL_MQTT_DIALECT_STRICT)
+	{
+		fl_mqtt_out_of_order(conn, "subscription identifier in a client's PUBLISH");
+		return true;
+	}
 	if (!resolve_alias(conn, publish))
 		return true;
 	/* What is sent again is taken whatever is under way. */

@@ -244,8 +244,7 @@ fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack)
 	if (id == NULL || id->state == FL_MQTT_RECEIVED_PENDING ||
 		(id->state == FL_MQTT_RECEIVED_RESTORED && id->from.qos != 2))
 	{
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id,
-						 conn->version == FL_MQTT_5_0 ? FL_MQTT_RC_PACKET_IDENTIFIER_NOT_FOUND : 0);
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBCOMP, ack->packet_id, fl_mqtt_unknown_id(conn));
 		return true;
 	}
 	/* Again: PUBCOMP is on the way. */

@@ -21,7 +21,7 @@ char *fl_ws_listen = "";
 char *fl_wss_listen = "";
 bool fl_mqtt_allow_anonymous = false;
 int fl_mqtt_connect_timeout_s = 10;
-int fl_mqtt_max_packet_bytes = 1048576;
+int fl_mqtt_max_packet_bytes = FL_MQTT_DEFAULT_PACKET;
 int fl_mqtt_max_inflight = 20;
 int fl_mqtt_max_unreleased = 1000;
 int fl_mqtt_max_keep_alive_s = 0;
@@ -32,9 +32,16 @@ int fl_mqtt_max_queued_messages = 1000;
 int fl_mqtt_max_queued_kb = 1024;
 int fl_mqtt_buffer_memory_mb = 256;
 int fl_mqtt3_refusal = FL_MQTT3_CLOSE;
+int fl_mqtt_dialect = FL_MQTT_DIALECT_LENIENT;
 
 static const struct config_enum_entry refusal_options[] = {{"close", FL_MQTT3_CLOSE, false},
 														   {"acknowledge", FL_MQTT3_ACKNOWLEDGE, false},
+														   {NULL, 0, false}};
+
+static const struct config_enum_entry dialect_options[] = {{"lenient", FL_MQTT_DIALECT_LENIENT, false},
+														   {"strict", FL_MQTT_DIALECT_STRICT, false},
+														   {"mosquitto", FL_MQTT_DIALECT_MOSQUITTO, false},
+														   {"paho", FL_MQTT_DIALECT_PAHO, false},
 														   {NULL, 0, false}};
 
 static bool
@@ -93,6 +100,11 @@ define_access(void)
 							 "What becomes of a refused QoS 1 PUBLISH of MQTT 3.x, which knows no reason codes.",
 							 "\"close\" ends the connection; \"acknowledge\" acknowledges and drops the message.",
 							 &fl_mqtt3_refusal, FL_MQTT3_CLOSE, refusal_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("fleetlog.mqtt_dialect", "How MQTT is answered where brokers differ.",
+							 "\"lenient\" bears what harms nobody, \"strict\" is the letter of the standard, "
+							 "\"mosquitto\" and \"paho\" are what the tests of those projects expect.",
+							 &fl_mqtt_dialect, FL_MQTT_DIALECT_LENIENT, dialect_options, PGC_SIGHUP, 0, NULL, NULL,
+							 NULL);
 }
 
 static void
@@ -100,7 +112,7 @@ define_limits(void)
 {
 	DefineCustomIntVariable("fleetlog.max_packet_size", "Largest MQTT packet that is accepted, in bytes.",
 							"A larger one ends the connection with reason code 0x95.", &fl_mqtt_max_packet_bytes,
-							1048576, 1024, 268435460, PGC_SIGHUP, GUC_UNIT_BYTE, NULL, NULL, NULL);
+							FL_MQTT_DEFAULT_PACKET, 1024, 268435460, PGC_SIGHUP, GUC_UNIT_BYTE, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"fleetlog.max_inflight", "QoS 1 and 2 messages that may be unacknowledged, in each direction of a connection.",
 		"A client of MQTT 5 that sends more is disconnected with reason code 0x93; older ones are read no further.",

@@ -63,7 +63,13 @@ extern FlAuthStart fl_auth_begin(int door, uint64 conn_id, const char *user, siz
 								 FlIdentity *identity);
 
 /*
- * The same for the name in a certificate that TLS has verified.  Such names are
+ * A user name without a password, or with one that is nobody's: the answer is
+ * FL_AUTH_OUTCOME_UNKNOWN where there is no device at all, else FL_AUTH_OUTCOME_BAD.
+ */
+extern FlAuthStart fl_auth_begin_name(int door, uint64 conn_id, const char *user, size_t user_len);
+
+/*
+ * Like fl_auth_begin, for the name in a certificate that TLS has verified.  Such names are
  * not remembered: they cost one index lookup and no hash.
  */
 extern FlAuthStart fl_auth_begin_certificate(int door, uint64 conn_id, const char *name, size_t len);
@@ -98,7 +104,7 @@ typedef enum FlAuthOutcome
 {
 	FL_AUTH_OUTCOME_ACCEPTED,
 	FL_AUTH_OUTCOME_BAD,		/* unknown, revoked or wrong: the three look alike */
-	FL_AUTH_OUTCOME_UNKNOWN,	/* no device ever had this certificate */
+	FL_AUTH_OUTCOME_UNKNOWN,	/* no device ever had this certificate, or name: there is none at all */
 	FL_AUTH_OUTCOME_UNAVAILABLE /* the check failed for a reason of ours: 0x88 */
 } FlAuthOutcome;
 

@@ -183,7 +183,10 @@ typedef enum FlMqttPropType
 /*
  * The property table: name, identifier, type, may its value be zero, packets
  * that may carry it, packets in which it may repeat.  Identifiers run up to
- * 42 with holes; these twenty-seven are all that MQTT 5.0 defines.
+ * 42 with holes; these twenty-seven are all that MQTT 5.0 defines.  They are
+ * written in the order of this table, which is free in the standard: by number
+ * but for what stands in CONNACK, where it is the one that the byte sequences
+ * of Mosquitto's tests expect.
  */
 #define FL_MQTT_PROPERTIES(X)                                                                                          \
 	X(PAYLOAD_FORMAT, 0x01, BOOL, true, FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT_WILL, 0)                                    \
@@ -193,6 +196,7 @@ typedef enum FlMqttPropType
 	X(CORRELATION_DATA, 0x09, BINARY, true, FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT_WILL, 0)                                \
 	X(SUBSCRIPTION_ID, 0x0B, VARINT, false, FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT(SUBSCRIBE), FL_MQTT_BIT(PUBLISH))       \
 	X(SESSION_EXPIRY, 0x11, U32, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT(DISCONNECT), 0)       \
+	X(TOPIC_ALIAS_MAXIMUM, 0x22, U16, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                            \
 	X(ASSIGNED_CLIENT_ID, 0x12, STRING, true, FL_MQTT_BIT(CONNACK), 0)                                                 \
 	X(SERVER_KEEP_ALIVE, 0x13, U16, true, FL_MQTT_BIT(CONNACK), 0)                                                     \
 	X(AUTH_METHOD, 0x15, STRING, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT(AUTH), 0)             \
@@ -206,13 +210,12 @@ typedef enum FlMqttPropType
 	  FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT_ACKS | FL_MQTT_BIT(SUBACK) | FL_MQTT_BIT(UNSUBACK) |                          \
 		  FL_MQTT_BIT(DISCONNECT) | FL_MQTT_BIT(AUTH),                                                                 \
 	  0)                                                                                                               \
-	X(RECEIVE_MAXIMUM, 0x21, U16, false, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                               \
-	X(TOPIC_ALIAS_MAXIMUM, 0x22, U16, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                            \
 	X(TOPIC_ALIAS, 0x23, U16, true, FL_MQTT_BIT(PUBLISH), 0)                                                           \
-	X(MAXIMUM_QOS, 0x24, BOOL, true, FL_MQTT_BIT(CONNACK), 0)                                                          \
 	X(RETAIN_AVAILABLE, 0x25, BOOL, true, FL_MQTT_BIT(CONNACK), 0)                                                     \
-	X(USER_PROPERTY, 0x26, PAIR, true, FL_MQTT_BIT_EVERY, FL_MQTT_BIT_EVERY)                                           \
 	X(MAXIMUM_PACKET_SIZE, 0x27, U32, false, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                           \
+	X(RECEIVE_MAXIMUM, 0x21, U16, false, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                               \
+	X(MAXIMUM_QOS, 0x24, BOOL, true, FL_MQTT_BIT(CONNACK), 0)                                                          \
+	X(USER_PROPERTY, 0x26, PAIR, true, FL_MQTT_BIT_EVERY, FL_MQTT_BIT_EVERY)                                           \
 	X(WILDCARD_AVAILABLE, 0x28, BOOL, true, FL_MQTT_BIT(CONNACK), 0)                                                   \
 	X(SUBSCRIPTION_ID_AVAILABLE, 0x29, BOOL, true, FL_MQTT_BIT(CONNACK), 0)                                            \
 	X(SHARED_AVAILABLE, 0x2A, BOOL, true, FL_MQTT_BIT(CONNACK), 0)
@@ -283,7 +286,8 @@ typedef struct FlMqttPropCursor
 typedef struct FlMqttFault
 {
 	FlMqttReason reason;
-	const char *what; /* static text */
+	const char *what;   /* static text */
+	FlMqttReason other; /* what Mosquitto answers, where it reads the standard otherwise; 0: the same */
 } FlMqttFault;
 
 /* One whole packet found by the framer; body follows the fixed header. */

@@ -48,6 +48,9 @@ typedef enum FlDeviceFound
 	FL_DEVICE_AMBIGUOUS			/* a bare id that two tenants have */
 } FlDeviceFound;
 
+/* In a transaction.  Is there a device at all, revoked ones included? */
+extern bool fl_device_exists(void);
+
 /* In a transaction.  `user` is tenant/device or a bare id; fills tenant and device. */
 extern FlDeviceFound fl_device_find(const char *user, FlIdentity *id);
 

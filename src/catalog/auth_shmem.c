@@ -402,6 +402,15 @@ fl_auth_begin(int door, uint64 conn_id, const char *user, size_t user_len,
 }
 
 FlAuthStart
+fl_auth_begin_name(int door, uint64 conn_id, const char *user, size_t user_len)
+{
+	if (user == NULL || user_len == 0 || user_len > FL_AUTH_USER_MAX ||
+		!fl_utf8_valid_text((const uint8_t *) user, user_len))
+		return FL_AUTH_REFUSED;
+	return ask_worker(door, conn_id, false, user, user_len, "", 0);
+}
+
+FlAuthStart
 fl_auth_begin_certificate(int door, uint64 conn_id, const char *name, size_t len)
 {
 	if (len == 0 || len > FL_AUTH_USER_MAX || !fl_utf8_valid_text((const uint8_t *) name, len))

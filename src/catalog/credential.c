@@ -39,6 +39,23 @@ is_null(HeapTuple tuple, int attnum, TupleDesc desc)
 	return isnull;
 }
 
+/* One tuple is enough; a table whose devices were all deleted is looked through. */
+bool
+fl_device_exists(void)
+{
+	Relation	rel = fl_config_open(FL_TABLE_DEVICE);
+	SysScanDesc scan;
+	bool		exists;
+
+	if (rel == NULL)
+		return false;
+	scan = systable_beginscan(rel, fl_config_relid(FL_INDEX_DEVICE), true, NULL, 0, NULL);
+	exists = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return exists;
+}
+
 FlDeviceFound
 fl_device_find(const char *user, FlIdentity *id)
 {

@@ -1,10 +1,10 @@
-# M1, M4: QoS 2 in both directions within a connection.  Cases O16, O48, O49, O51, O52, O62, O65.
+# M1, M4: QoS 2 in both directions within a connection.  Cases O16, O48, O49, O51, O52, O62, O65, O-H (strict).
 use strict;
 use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('qos2', conf => "fleetlog.max_unreleased = 30\n");
+my $s = FleetlogTest->new('qos2', conf => "fleetlog.max_unreleased = 30\nfleetlog.mqtt_dialect = strict\n");
 $s->fleet;
 
 sub stored { return $s->sql("SELECT coalesce(string_agg(fleetlog.text(payload), ' ' ORDER BY shard, log_offset), '') FROM telemetry WHERE key = '$_[0]'"); }

@@ -5,7 +5,7 @@ use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('sessions', conf => "fleetlog.max_sessions = 10\nfleetlog.session_journal_size = 64kB\nfleetlog.worker_retry = 100ms\n");
+my $s = FleetlogTest->new('sessions', conf => "fleetlog.mqtt_dialect = strict\nfleetlog.max_sessions = 10\nfleetlog.session_journal_size = 64kB\nfleetlog.worker_retry = 100ms\n");
 $s->fleet(devices => 3);
 
 # One connection of device d1 with a session; the CONNACK is kept in it.

@@ -1,0 +1,109 @@
+# M1, M10: what a lenient front door bears and a strict one does not (O44, O-H), names that are nobody's where anonymous
+# clients are let in, and a CONNACK that is small enough for a small client and has nothing in it that its version lacks.
+use strict;
+use warnings;
+use Test::More;
+use FleetlogTest;
+
+my $s = FleetlogTest->new('dialect', conf => "fleetlog.allow_anonymous = on\nfleetlog.max_session_expiry = 1000\n");
+$s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.create_state('now')");
+$s->sql("SELECT fleetlog.mount('', 'telemetry', state => 'now')");
+
+sub client
+{
+    my ($id, %opt) = @_;
+    my $c = $s->raw(version => $opt{version} // 5);
+    my $ack = $c->login(client_id => $id, %opt);
+    die "$id: " . (ref $ack ? $ack->{reason} : $ack // 'nothing') unless ref $ack && $ack->{reason} == 0;
+    $c->{connack} = $ack;
+    return $c;
+}
+sub reason { my ($ack) = @_; return ref $ack ? $ack->{reason} : $ack; }
+sub next_one { my ($c) = @_; my $p = $c->read_packet; return ref $p ? "$p->{name}:" . ($p->{reason} // 0) : $p; }
+# New connections ask for the setting; it is known to be in force when one sees it.
+sub dialect
+{
+    my ($to) = @_;
+    $s->set_conf('fleetlog.mqtt_dialect' => $to);
+    FleetlogTest::wait_until(
+        sub {
+            my @seen = map { my $c = client('probe'); $c->pubrel(99); my $p = next_one($c); $c->disconnect; $p } 1 .. 8;
+            return !grep { $_ ne ($to eq 'strict' ? 'PUBCOMP:146' : 'PUBCOMP:0') } @seen;
+        },
+        "dialect $to");
+    return;
+}
+
+# ---- what a subscriber must never see, whoever sends it ----
+my $listener = client('listener');
+$listener->subscribe([ [ 'o44/#', 1 ] ], properties => [ [ 11, 7 ] ]);
+my $c = client('c');
+$c->send_hex('32 0c 0005 6f34342f61 0001 02 0b05');    # o44/a, QoS 1, identifier 5
+is(next_one($c), 'PUBACK:0', 'lenient: a subscription identifier in a PUBLISH is borne');
+my ($m) = $listener->messages(1);
+is(join(',', map { $_->[1] } grep { $_->[0] == 11 } @{ $m->{properties} }), '7', 'O44: it is not forwarded; the subscriber sees its own');
+is($s->sql("SELECT headers::text LIKE '%0b%' OR headers::text LIKE '%subscription%' FROM telemetry WHERE key = 'o44/a'"), 'f', 'nor kept');
+$c->send_hex('30 0c 0005 6f34342f61 04 0b05 0b06');
+is($c->ending, '0x82', 'two of them are an error in any dialect');
+$c = client('c');
+$c->pubrel(4711);
+is(next_one($c), 'PUBCOMP:0', 'lenient: a PUBREL that names nothing succeeds');
+$c->pubrec(4711);
+is(next_one($c), 'PUBREL:0', 'lenient: so does a PUBREC');
+dialect('strict');
+$c = client('c');
+$c->pubrel(4711);
+is(next_one($c), 'PUBCOMP:146', 'strict: O-H: 0x92 for a PUBREL');
+$c->pubrec(4711);
+is(next_one($c), 'PUBREL:146', 'strict: O-H: and for a PUBREC');
+$c->send_hex('32 0c 0005 6f34342f61 0001 02 0b05');
+is($c->ending, '0x82', 'strict: O44: a subscription identifier ends the connection');
+dialect('lenient');
+
+# ---- CONNACK ----
+$c = client('tiny', properties => [ [ 39, 20 ] ]);
+is(FleetlogTest::Mqtt::property($c->{connack}, 33), 20, 'a client that allows packets of 20 bytes is told the receive maximum');
+ok(defined FleetlogTest::Mqtt::property($c->{connack}, 39), 'and the packet size');
+$c->ping;
+is(reason($s->raw->login(client_id => 'none', properties => [ [ 39, 8 ] ])), 'closed', 'one that allows no CONNACK cannot be served');
+is(FleetlogTest::Mqtt::property(client('se', clean => 0, properties => [ [ 17, 900 ], [ 39, 20 ] ])->{connack}, 17), undef,
+    'the expiry that was asked for need not be told to a small client');
+is(FleetlogTest::Mqtt::property(client('se2', clean => 0, properties => [ [ 17, 2000 ] ])->{connack}, 17), 1000, 'O-L: another one is told');
+for my $version (3, 4)
+{
+    for my $again (0, 1)
+    {
+        my $raw = $s->raw(version => $version);
+        my $ack = $raw->login(client_id => "present$version", clean => 0);
+        is(reason($ack), 0, "version $version, clean session 0");
+        is($ack->{session_present}, $version == 4 ? $again : 0, $version == 3 ? 'MQTT 3.1 has no Session Present' : "Session Present $again");
+        $raw->disconnect;
+        $s->wait_for("SELECT count(*) FROM fleetlog.stat_connection WHERE client_id = 'present$version'", 0, 'it to leave');
+    }
+}
+
+# ---- user names ----
+my %with = (password => { user => 'fritz', password => 'secret' }, 'no password' => { user => 'fritz' },
+    'an empty password' => { user => 'fritz', password => '' }, 'a password with U+0000' => { user => 'fritz', password => "a\0b" });
+for my $version (4, 5)
+{
+    for my $how (sort keys %with)
+    {
+        is(reason($s->raw(version => $version)->login(client_id => 'named', %{ $with{$how} })), 0, "version $version: a name that is nobody's with $how is anonymous");
+    }
+}
+my $no = $s->raw->login(client_id => 'role', user => 'postgres', password => 'secret');
+is(reason($no), 0x86, 'but not the name of a role that may log in');
+is(reason($s->raw->login(client_id => 'role', user => 'postgres')), 0x86, 'with or without a password');
+$s->sql("SELECT fleetlog.create_tenant('acme', 'acme/'); SELECT fleetlog.create_device('d1', 'acme', password => 'pw-d1')");
+for my $how (sort keys %with)
+{
+    is(reason($s->raw->login(client_id => 'named', %{ $with{$how} })), 0x86, "with the first device it is refused with $how");
+}
+is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1', password => 'pw-d1')), 0, 'the device logs in');
+is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1')), 0x86, 'not without its password');
+is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1', password => '')), 0x86, 'nor with an empty one');
+is(reason($s->raw->login(client_id => 'nameless')), 0, 'without a name one is anonymous as before');
+is($s->crashes, '', 'no crash');
+$s->node->stop;
+done_testing();
