@@ -125,7 +125,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		FlMqttFrame frame;
 		FlMqttPacket packet;
-		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, NULL};
+		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, NULL, FL_MQTT_RC_SUCCESS};
 		FlResult result = fl_mqtt_frame_next(data, size, version, sender, MAX_PACKET, &frame, &fault);
 
 		if (result == FL_OK)

@@ -50,7 +50,7 @@ test_round_trip(void)
 		FlBuf first;
 		FlBuf second;
 		FlMqttPacket packet;
-		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, ""};
+		FlMqttFault fault = {FL_MQTT_RC_SUCCESS, "", FL_MQTT_RC_SUCCESS};
 		uint8_t *copy;
 
 		fl_buf_init(&first, NULL, 1 << 20);
@@ -426,6 +426,53 @@ test_malformed(void)
 	}
 }
 
+/* Where Mosquitto reads the standard otherwise, both codes are told; elsewhere none but ours is. */
+static void
+test_disputed(void)
+{
+	static const struct
+	{
+		const char *hex;
+		FlMqttReason ours;
+		FlMqttReason other;
+	} cases[] = {
+		{"00 00", FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_PROTOCOL_ERROR},
+		{"F1 00", FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_PROTOCOL_ERROR},
+		{"C1 00", FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_SUCCESS},
+		{"90 04 0001 00 00", FL_MQTT_RC_PROTOCOL_ERROR, FL_MQTT_RC_SUCCESS},
+		{"92 04 0001 00 00", FL_MQTT_RC_PROTOCOL_ERROR, FL_MQTT_RC_MALFORMED_PACKET},
+		{"30 06 0001 61 02 2401", FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_PROTOCOL_ERROR},
+		{"30 06 0001 61 02 0401", FL_MQTT_RC_MALFORMED_PACKET, FL_MQTT_RC_SUCCESS},
+		{"30 03 0000 00", FL_MQTT_RC_PROTOCOL_ERROR, FL_MQTT_RC_MALFORMED_PACKET},
+		{"82 07 0001 00 0001 61 03", FL_MQTT_RC_PROTOCOL_ERROR, FL_MQTT_RC_MALFORMED_PACKET},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		uint8_t data[64];
+		size_t len = from_hex(cases[i].hex, data);
+		FlMqttPacket packet;
+		FlMqttFault fault;
+
+		FL_CHECK_INT(decode_bytes(data, len, FL_MQTT_5_0, FL_MQTT_FROM_CLIENT, &packet, &fault), FL_MALFORMED);
+		FL_CHECK_INT(fault.reason, cases[i].ours);
+		FL_CHECK_INT(fault.other, cases[i].other);
+	}
+}
+
+/* Whether a client's PUBLISH may have one is for the door to say (case O44). */
+static void
+test_subscription_id_of_client(void)
+{
+	FlMqttPacket packet;
+	FlMqttFault fault;
+	uint8_t data[64];
+	size_t len = from_hex("30 06 0001 61 02 0B01", data);
+
+	FL_CHECK_INT(decode_bytes(data, len, FL_MQTT_5_0, FL_MQTT_FROM_CLIENT, &packet, &fault), FL_OK);
+	FL_CHECK_INT(packet.u.publish.props.subscription_id_count, 1);
+}
+
 /* O66: a length alone makes nobody wait for, or hold memory for, 256 MB. */
 static void
 test_size_cap(void)
@@ -519,5 +566,6 @@ test_encoder_limits(void)
 }
 
 FL_UNIT_MAIN(FL_RUN(test_round_trip); FL_RUN(test_every_prefix); FL_RUN(test_every_truncation); FL_RUN(test_every_flip);
-			 FL_RUN(test_properties_keep_order); FL_RUN(test_malformed); FL_RUN(test_size_cap);
+			 FL_RUN(test_properties_keep_order); FL_RUN(test_malformed); FL_RUN(test_disputed);
+			 FL_RUN(test_subscription_id_of_client); FL_RUN(test_size_cap);
 			 FL_RUN(test_version_differences); FL_RUN(test_names); FL_RUN(test_encoder_limits);)
