@@ -41,7 +41,7 @@ my $c = client('c');
 $c->send_hex('32 0c 0005 6f34342f61 0001 02 0b05');    # o44/a, QoS 1, identifier 5
 is(next_one($c), 'PUBACK:0', 'lenient: a subscription identifier in a PUBLISH is borne');
 my ($m) = $listener->messages(1);
-is(join(',', map { $_->[1] } grep { $_->[0] == 11 } @{ $m->{properties} }), '7', 'O44: it is not forwarded; the subscriber sees its own');
+is(join(',', map { $_->[1] } grep { $_->[0] == 11 } @{ $m->{properties} }), '7', 'O44: it is not forwarded, the subscriber sees its own');
 is($s->sql("SELECT headers::text LIKE '%0b%' OR headers::text LIKE '%subscription%' FROM telemetry WHERE key = 'o44/a'"), 'f', 'nor kept');
 $c->send_hex('30 0c 0005 6f34342f61 04 0b05 0b06');
 is($c->ending, '0x82', 'two of them are an error in any dialect');
