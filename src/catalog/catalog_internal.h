@@ -135,14 +135,23 @@ extern void fl_config_ddl(const char *sql);
 
 /* ---- follow.c -------------------------------------------------------------- */
 
+/* Before ALTER TABLE of a stream: the locks on it and all below it that the other will need, without a deadlock. */
+extern void fl_follow_lock(const AlterTableStmt *stmt);
+
 /* After ALTER TABLE: what was changed of a stream is changed of its shards and segments. */
 extern void fl_follow_alter_table(AlterTableStmt *stmt);
 
-/* Is row security enabled on this table itself? */
-extern bool fl_has_row_security(Oid relid);
+/* Row security as ALTER TABLE has set it on a table itself. */
+typedef struct FlRowSecurity
+{
+	bool		enabled;
+	bool		forced;			/* for the owner, too */
+} FlRowSecurity;
 
-/* ALTER TABLE ... ENABLE or DISABLE ROW LEVEL SECURITY, as the current user. */
-extern void fl_set_row_security(Oid relid, bool enable);
+extern FlRowSecurity fl_row_security(Oid relid);
+
+/* Make it so where it is not, by ALTER TABLE as the current user. */
+extern void fl_set_row_security(Oid relid, FlRowSecurity want);
 
 /* ---- cache.c --------------------------------------------------------------- */
 
@@ -211,7 +220,7 @@ typedef struct FlShardTable
 	char	   *name;
 	char	   *qualified;
 	bool		has_grants;
-	bool		row_security;
+	FlRowSecurity row_security;
 } FlShardTable;
 
 extern void fl_shard_table_read(Oid relid, FlShardTable *t);

@@ -460,6 +460,8 @@ refuse_process_utility(PlannedStmt *pstmt, const char *query, bool read_only, Pr
 	if (look)
 	{
 		check_utility(stmt);
+		if (IsA(stmt, AlterTableStmt) && OidIsValid(fl_access_method_oid()))
+			fl_follow_lock((AlterTableStmt *) stmt);
 		pstmt = fl_copy_as_query(pstmt);
 	}
 	if (prev_process_utility != NULL)

@@ -62,7 +62,8 @@ fl_shard_table_read(Oid relid, FlShardTable *t)
 	t->tablespace = form->reltablespace;
 	t->name = pstrdup(NameStr(form->relname));
 	t->qualified = quote_qualified_identifier(get_namespace_name(t->schema), t->name);
-	t->row_security = form->relrowsecurity;
+	t->row_security.enabled = form->relrowsecurity;
+	t->row_security.forced = form->relforcerowsecurity;
 	(void) SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &isnull);
 	t->has_grants = !isnull;
 	ReleaseSysCache(tuple);
@@ -166,8 +167,7 @@ create_and_attach(const FlShardTable *t, int64 lower, int64 upper, bool as_super
 	if (t->has_grants)
 		copy_grants(t, leaf);
 	relid = get_relname_relid(name, t->schema);
-	if (t->row_security)
-		fl_set_row_security(relid, true);
+	fl_set_row_security(relid, t->row_security);
 	return relid;
 }
 

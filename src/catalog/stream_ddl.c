@@ -206,8 +206,7 @@ create_shard_table(Oid root, int32 shard)
 	appendStringInfo(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES IN (%d)",
 					 qualified_root, quote_qualified_identifier(nsp, name), shard);
 	fl_config_ddl(sql.data);
-	if (fl_has_row_security(root))
-		fl_set_row_security(get_relname_relid(name, schema), true);
+	fl_set_row_security(get_relname_relid(name, schema), fl_row_security(root));
 }
 
 static Oid

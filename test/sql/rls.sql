@@ -95,12 +95,22 @@ RESET ROLE;
 -- Forced for the owner as well, also in read().
 CREATE ROLE rls_owner; GRANT CREATE ON SCHEMA public TO rls_owner; ALTER TABLE rs OWNER TO rls_owner;
 ALTER TABLE rs FORCE ROW LEVEL SECURITY;
+-- On segments as well, on those to come, too.
+SELECT fleetlog._create_segment('rs', 1, 2097152, 2098176) IS NOT NULL AS made;
+CREATE FUNCTION forced() RETURNS TABLE (tables bigint, enabled bigint, forced bigint) LANGUAGE sql AS $$
+	SELECT count(*), count(*) FILTER (WHERE relrowsecurity), count(*) FILTER (WHERE relforcerowsecurity)
+	FROM pg_class WHERE oid IN (SELECT relid FROM pg_partition_tree('rs'))
+$$;
+SELECT tables > 4 AS many, tables = enabled AS all_enabled, tables = forced AS all_forced FROM forced();
 SET ROLE rls_owner;
 SELECT count(*) FROM rs;
 SELECT count(*) FROM fleetlog.read('rs', 0, 500);
+ALTER TABLE rs NO FORCE ROW LEVEL SECURITY;
+SELECT tables = enabled AS all_enabled, forced FROM forced();
 RESET ROLE;
 DROP VIEW of_rs;
 DROP TABLE rs;
+DROP FUNCTION forced();
 DROP OPERATOR <<>> (text, int); DROP FUNCTION tells(text), tells_int(text, int);
 REVOKE CREATE ON SCHEMA public FROM rls_owner;
 DROP ROLE rls_a, rls_b, rls_none, rls_all, rls_owner;
