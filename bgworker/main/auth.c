@@ -19,20 +19,18 @@
  * Certificates were verified by TLS at the door; here it is only looked up whose
  * they are.
  *
- * Role logins are refused until roles are known at the doors.
+ * Roles of the server log in by the verifier that ALTER ROLE has stored; what the
+ * door makes of them is in src/catalog/role.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "common/base64.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "../../src/catalog/auth_internal.h"
@@ -100,22 +98,6 @@ log_refusal(bool certificate, const char *user, const char *reason)
 	left_out = 0;
 }
 
-static bool
-is_login_role(const char *name)
-{
-	HeapTuple	tuple;
-	bool		result;
-
-	if (strlen(name) >= NAMEDATALEN)
-		return false;
-	tuple = SearchSysCache1(AUTHNAME, CStringGetDatum(name));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
-	ReleaseSysCache(tuple);
-	return result;
-}
-
 /*
  * Does a user name mean anybody at all?  A broker for anonymous clients has no
  * devices, and many clients give a name wherever they connect; with the first
@@ -125,22 +107,26 @@ is_login_role(const char *name)
 static bool
 names_nobody(const char *user)
 {
-	return !is_login_role(user) && !fl_device_exists();
+	Oid			role;
+
+	return !fl_role_find(user, &role) && !fl_device_exists();
 }
 
 /*
- * Whom does the user name mean (API.md, Identity)?  NULL: the device in *id;
- * else why nobody.
+ * Whom does the user name mean (API.md, Identity)?  NULL: the device or
+ * role in *id; else why nobody.
  */
 static const char *
 resolve_user(const char *user, FlIdentity *id)
 {
-	bool		bare = strchr(user, '/') == NULL;
 	FlDeviceFound found = fl_device_find(user, id);
+	Oid			role;
 
-	if (bare && is_login_role(user))
-		return found == FL_DEVICE_NONE ? "roles cannot log in at the MQTT door yet" :
-			"it is both a device and a login role; use tenant/device as the user name";
+	if (fl_role_find(user, &role))
+	{
+		fl_role_identity(role, id);
+		return fl_role_admit(id);
+	}
 	switch (found)
 	{
 		case FL_DEVICE_ONE:
@@ -155,13 +141,23 @@ resolve_user(const char *user, FlIdentity *id)
 	return "there is no such device";
 }
 
+static int
+find_verifiers(const FlIdentity *id, FlVerifier *out)
+{
+	if (id->kind == FL_IDENTITY_DEVICE)
+		return fl_device_verifiers(id, "password", out, MAX_VERIFIERS);
+	out->credential = id->credential;
+	out->verifier = fl_role_verifier(id->role);
+	return out->verifier != NULL ? 1 : 0;
+}
+
 /* NULL: verified, and id->credential is set; else why not. */
 static const char *
 verify(const FlAuthWork *work, FlIdentity *id)
 {
 	const char *problem = work->password_len > 0 ? resolve_user(work->user, id) : "no password";
 	FlVerifier	verifiers[MAX_VERIFIERS];
-	int			n = problem == NULL ? fl_device_verifiers(id, "password", verifiers, MAX_VERIFIERS) : 0;
+	int			n = problem == NULL ? find_verifiers(id, verifiers) : 0;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -259,6 +255,7 @@ fl_main_auth(Datum arg)
 	cxt = AllocSetContextCreate(TopMemoryContext, "fleetlog authentication", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(TopMemoryContext);
 	make_dummy_verifier();
+	fl_roles_init();
 	fl_auth_recover();
 	while (!fl_worker_should_stop())
 	{

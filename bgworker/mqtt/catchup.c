@@ -130,6 +130,8 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 	dlist_iter iter;
 	bool made = false;
 
+	if (!fl_mqtt_may_read(conn, mount))
+		return s;
 	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);

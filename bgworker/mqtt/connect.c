@@ -363,6 +363,19 @@ fl_mqtt_retry_takeovers(FlMqttDoor *door)
 void
 fl_mqtt_logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 {
+	/* Whatever is remembered of a role's password, what the server says now counts. */
+	if (conn->pending->identity.kind == FL_IDENTITY_ROLE)
+	{
+		const char *why;
+
+		fl_mqtt_begin_transaction(conn->door);
+		why = fl_role_admit(&conn->pending->identity);
+		if (why != NULL)
+		{
+			fl_mqtt_refuse_login(conn, connect, FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD, why);
+			return;
+		}
+	}
 	set_who(conn, connect);
 	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len + conn->who->device_len + 2,
 					 conn->who->client_id_len, &conn->key);

@@ -94,6 +94,7 @@ create_door(int index)
 	fl_mqtt_feed_init(door);
 	door->net = fl_net_create(context, index, fl_max_connections);
 	door->ingest = fl_ingest_create(index, fl_mqtt_ingest_done, door);
+	fl_roles_init();
 	fl_auth_worker_start(index);
 	door->revocations = fl_auth_revocation_cursor();
 	return door;
@@ -138,12 +139,13 @@ static void
 refresh_catalog(FlMqttDoor *door)
 {
 	AcceptInvalidationMessages();
-	if (!fl_catalog_is_stale() && door->feed_version == fl_catalog_version() &&
-		door->acl_version == fl_catalog_version())
+	if (!fl_catalog_is_stale() && !fl_roles_are_stale() && door->feed_version == fl_catalog_version() &&
+		door->acl_version == fl_catalog_version() && door->roles_version == fl_roles_version())
 		return;
 	fl_mqtt_begin_transaction(door);
 	if (fl_catalog_is_stale())
 		fl_catalog_refresh();
+	fl_roles_refresh();
 	fl_mqtt_feed_refresh(door);
 	fl_mqtt_check_rights(door);
 }

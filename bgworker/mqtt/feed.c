@@ -216,6 +216,13 @@ fl_mqtt_is_own_shadow(const FlMqttConn *conn, const FlMqttMessage *message)
 			memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0);
 }
 
+/* A role's filters may select topics of streams that it may not read. */
+bool
+fl_mqtt_may_read(const FlMqttConn *conn, const FlMount *mount)
+{
+	return conn->who->kind != FL_IDENTITY_ROLE || fl_role_may_read(conn->who->role, mount->stream);
+}
+
 /* Was the message published by this very client (No Local, MQTT-3.8.3-3)? */
 bool
 fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message)
@@ -228,7 +235,10 @@ fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message)
 		   (message->tenant.len == 0 ||
 			memcmp(message->tenant.data, fl_mqtt_who_tenant(conn->who), message->tenant.len) == 0) &&
 		   (message->device.len == 0 ||
-			memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0);
+			memcmp(message->device.data, fl_mqtt_who_device(conn->who), message->device.len) == 0) &&
+		   message->role.len == conn->who->role_len &&
+		   (message->role.len == 0 ||
+			memcmp(message->role.data, fl_mqtt_who_role(conn->who), message->role.len) == 0);
 }
 
 static FlMqttTarget *
@@ -311,6 +321,8 @@ on_found(void *item, void *arg)
 	if (filter->no_local && fl_mqtt_is_own(conn, m->message))
 		return;
 	if (m->shadow && !fl_mqtt_is_own_shadow(conn, m->message))
+		return;
+	if (!fl_mqtt_may_read(conn, m->mount))
 		return;
 	if (m->command && !fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) m->topic.data, m->topic.len))
 		return;

@@ -20,7 +20,7 @@
 #include "mqtt.h"
 
 /* Room for what is encoded in one go: names, numbers, a time, and one of our strings. */
-#define BLOCK_SIZE (128 + FL_MQTT_MAX_CLIENT_ID)
+#define BLOCK_SIZE (128 + FL_ROLE_MAX + FL_MQTT_MAX_CLIENT_ID)
 
 StaticAssertDecl(BLOCK_SIZE > 64 + sizeof(((FlIdentity *) 0)->tenant) + sizeof(((FlIdentity *) 0)->device),
 				 "the sender fits into a block");
@@ -195,6 +195,11 @@ add_packet(FlHeadersBuilder *b, const FlMqttPublish *publish, const FlIdentity *
 		count++;
 	}
 	p = PUT_HEADER(p, "fl.received-at", time_text(received), FL_MQTT_TIME_LEN);
+	if (identity->kind == FL_IDENTITY_ROLE)
+	{
+		p = PUT_HEADER(p, "fl.role", identity->role_name, strlen(identity->role_name));
+		count++;
+	}
 	if (differs_from_device(identity, client_id, client_id_len))
 	{
 		Assert(client_id_len <= FL_MQTT_MAX_CLIENT_ID);

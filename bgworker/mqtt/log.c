@@ -59,6 +59,9 @@ fl_mqtt_name(const FlMqttConn *conn)
 	if (conn->who->kind == FL_IDENTITY_DEVICE)
 		snprintf(name, sizeof(name), "client \"%.*s\" of device \"%s/%s\"", (int) len, client_id,
 				 fl_mqtt_who_tenant(conn->who), fl_mqtt_who_device(conn->who));
+	else if (conn->who->kind == FL_IDENTITY_ROLE)
+		snprintf(name, sizeof(name), "client \"%.*s\" of role \"%s\"", (int) len, client_id,
+				 fl_mqtt_who_role(conn->who));
 	else
 		snprintf(name, sizeof(name), "client \"%.*s\"", (int) len, client_id);
 	return name;

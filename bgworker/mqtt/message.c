@@ -122,6 +122,8 @@ take_reserved(FlMqttMessage *message, const RecordHeader *h)
 		message->publish.retain = true;
 	else if (is_named(h, "fl.client-id"))
 		message->client_id = h->value;
+	else if (is_named(h, "fl.role"))
+		message->role = h->value;
 	else if (is_named(h, "correlation-data"))
 		set_property(message, FL_MQTT_P_CORRELATION_DATA, h);
 	else if (is_named(h, "message-expiry"))
@@ -167,6 +169,8 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, Fl
 	message->publish.payload.len = rec->payload_len > 0 ? (uint32) rec->payload_len : 0;
 	message->client_id.data = NULL;
 	message->client_id.len = 0;
+	message->role.data = NULL;
+	message->role.len = 0;
 	message->tenant.data = rec->tenant;
 	message->tenant.len = rec->tenant_len > 0 ? (uint32) rec->tenant_len : 0;
 	message->device.data = rec->device;
@@ -215,7 +219,8 @@ static Size
 bytes_of_message(const FlMqttMessage *m)
 {
 	const FlMqttProps *props = &m->publish.props;
-	Size size = m->publish.topic.len + m->publish.payload.len + m->client_id.len + m->tenant.len + m->device.len;
+	Size size = m->publish.topic.len + m->publish.payload.len + m->client_id.len + m->tenant.len + m->device.len +
+				m->role.len;
 
 	for (int p = 0; p < FL_MQTT_PROP_COUNT; p++)
 		if (fl_mqtt_props_has(props, (FlMqttProp) p) && is_bytes_property((FlMqttProp) p))
@@ -270,6 +275,7 @@ fl_mqtt_message_share(FlMqttDoor *door, FlMqttMessage *message)
 	copy->client_id = copy_bytes(&room, message->client_id);
 	copy->tenant = copy_bytes(&room, message->tenant);
 	copy->device = copy_bytes(&room, message->device);
+	copy->role = copy_bytes(&room, message->role);
 	copy_properties(copy, (FlMqttUserProperty *) (copy + 1), &room);
 	return copy;
 }

@@ -139,8 +139,9 @@ typedef struct FlMqttWho
 	uint8 kind; /* FlIdentityKind */
 	uint8 tenant_len;
 	uint8 device_len;
+	uint8 role_len;
 	uint16 client_id_len;
-	char text[FLEXIBLE_ARRAY_MEMBER]; /* tenant, device, client id; each with NUL */
+	char text[FLEXIBLE_ARRAY_MEMBER]; /* tenant, device, client id, role; each with NUL */
 } FlMqttWho;
 
 /* A CONNECT that waits for login or takeover: its bytes, to be decoded again. */
@@ -411,6 +412,7 @@ struct FlMqttMessage
 	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;
 	FlMqttBytes device;
+	FlMqttBytes role;
 };
 
 /* ---- feed ---- */
@@ -509,6 +511,7 @@ struct FlMqttDoor
 	FlBatchDecoder *decoder;
 
 	uint64 acl_version; /* catalog version the subscriptions were checked with */
+	uint64 roles_version;
 	uint64 revocations; /* cursor */
 	int64 next_stats_ms;
 
@@ -727,6 +730,7 @@ extern void fl_mqtt_feed_run(FlMqttDoor *door);
 /* An error came out of making or reading a feed?  Then it pays for it: true. */
 extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
 extern bool fl_mqtt_is_own_shadow(const FlMqttConn *conn, const FlMqttMessage *message);
+extern bool fl_mqtt_may_read(const FlMqttConn *conn, const FlMount *mount);
 extern bool fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message);
 /* The mount of a topic, if its stream is the feed's; else NULL. */
 extern const FlMount *fl_mqtt_mount_of(const FlMqttFeed *feed, FlMqttBytes topic);
@@ -900,6 +904,9 @@ extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
 extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
 extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
 extern const char *fl_mqtt_who_device(const FlMqttWho *who);
+extern const char *fl_mqtt_who_role(const FlMqttWho *who);
+/* "tenant/device", a role's name, or "": nobody in particular; cut where the room ends. */
+extern int fl_mqtt_who_text(const FlMqttWho *who, char *out, Size room);
 
 /* in scram.c */
 extern bool fl_mqtt_is_scram(FlMqttBytes method);

@@ -56,9 +56,7 @@ fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 	info->conn_id = conn->id;
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_CLIENT_ID_KEEP - 1);
 	memcpy(info->client_id, client_id, len);
-	if (conn->who->kind == FL_IDENTITY_DEVICE)
-		snprintf(info->identity, sizeof(info->identity), "%s/%s", fl_mqtt_who_tenant(conn->who),
-				 fl_mqtt_who_device(conn->who));
+	(void) fl_mqtt_who_text(conn->who, info->identity, sizeof(info->identity));
 	fl_net_peer(&conn->net, info->peer, sizeof(info->peer));
 	info->protocol = conn->version;
 	info->keep_alive = conn->keep_alive_s;

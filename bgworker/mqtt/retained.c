@@ -307,7 +307,8 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 	FlMqttHow how = {
 		.retain = true, .position = filter->position, .ids = &filter->id, .id_count = filter->id != 0 ? 1 : 0};
 
-	if (mount == NULL || !fl_topic_matches(topic.data, topic.len, topic_filter(scan), scan->len - scan->skip) ||
+	if (mount == NULL || !fl_mqtt_may_read(conn, mount) ||
+		!fl_topic_matches(topic.data, topic.len, topic_filter(scan), scan->len - scan->skip) ||
 		comes_live(door, scan, row) || row->rec.payload_len < 0 || !is_topic(door, topic))
 		return true;
 	fl_mqtt_record_message(door, &row->rec, row->shard, topic, mount, message);

@@ -281,9 +281,10 @@ log_in_by_proof(FlMqttConn *conn, const FlMqttReasonPacket *auth)
 }
 
 static bool
-is_same_device(const FlMqttConn *conn, const FlIdentity *identity)
+is_same_client(const FlMqttConn *conn, const FlIdentity *identity)
 {
-	return conn->who->kind == FL_IDENTITY_DEVICE && strcmp(fl_mqtt_who_tenant(conn->who), identity->tenant) == 0 &&
+	return conn->who->kind == (uint8) identity->kind && conn->who->role == identity->role &&
+		   strcmp(fl_mqtt_who_tenant(conn->who), identity->tenant) == 0 &&
 		   strcmp(fl_mqtt_who_device(conn->who), identity->device) == 0;
 }
 
@@ -304,7 +305,7 @@ authenticate_again(FlMqttConn *conn, const FlMqttReasonPacket *auth)
 	}
 	else if ((why = finish(conn, data)) == NULL)
 	{
-		if (is_same_device(conn, &conn->scram->identity))
+		if (is_same_client(conn, &conn->scram->identity))
 		{
 			/* What it is connected by is the newer password from now on: its revocation counts. */
 			conn->who->credential = conn->scram->identity.credential;
@@ -312,7 +313,7 @@ authenticate_again(FlMqttConn *conn, const FlMqttReasonPacket *auth)
 			send_auth(conn, FL_MQTT_RC_SUCCESS, conn->scram->final, FINAL_CHARS);
 		}
 		else
-			why = "it is another device now";
+			why = "it is another client now";
 		fl_mqtt_free_scram(conn);
 	}
 	if (why != NULL)

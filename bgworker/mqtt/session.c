@@ -95,17 +95,11 @@ set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 {
 	Size len;
 	const char *client_id = fl_mqtt_client_id(conn, &len);
-	int n = 0;
+	char identity[FL_TENANT_MAX + FL_DEVICE_MAX + 2];
+	int n;
 
-	if (conn->who->kind == FL_IDENTITY_DEVICE)
-	{
-		char identity[FL_TENANT_MAX + FL_DEVICE_MAX + 2];
-		int id_len = snprintf(identity, sizeof(identity), "%s/%s", fl_mqtt_who_tenant(conn->who),
-							  fl_mqtt_who_device(conn->who));
-
-		n = pg_mbcliplen(identity, Min(id_len, (int) sizeof(identity) - 1), FL_SESSION_NAME_MAX / 2);
-		memcpy(room, identity, (Size) n);
-	}
+	n = pg_mbcliplen(identity, fl_mqtt_who_text(conn->who, identity, sizeof(identity)), FL_SESSION_NAME_MAX / 2);
+	memcpy(room, identity, (Size) n);
 	room[n++] = '\0';
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_SESSION_NAME_MAX - n);
 	memcpy(room + n, client_id, len);

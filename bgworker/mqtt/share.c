@@ -43,6 +43,7 @@ struct FlMqttShare
 	dlist_head members;
 	uint16 member_count;
 	TimestampTz since;
+	Oid role; /* of all members; InvalidOid: none */
 	int place_count;
 	SharePlace *places; /* by feed number */
 	uint8 digest[16];
@@ -150,7 +151,7 @@ fl_mqtt_share_refresh(FlMqttDoor *door)
 
 /* ---- members ---- */
 
-/* Groups of different tenants never meet, whatever they call themselves. */
+/* Groups of different tenants, or roles, never meet, whatever they call themselves: they may read other things. */
 static void
 make_digest(const FlMqttFilter *member, uint8 out[16])
 {
@@ -160,6 +161,7 @@ make_digest(const FlMqttFilter *member, uint8 out[16])
 
 	if (hash == NULL || pg_cryptohash_init(hash) < 0 || pg_cryptohash_update(hash, &who->tenant_len, 1) < 0 ||
 		pg_cryptohash_update(hash, (const uint8 *) who->text, who->tenant_len) < 0 ||
+		pg_cryptohash_update(hash, (const uint8 *) &who->role, sizeof(who->role)) < 0 ||
 		pg_cryptohash_update(hash, member->text, member->len) < 0 ||
 		pg_cryptohash_final(hash, digest, sizeof(digest)) < 0)
 	{
@@ -185,6 +187,7 @@ get_share(FlMqttDoor *door, const FlMqttFilter *member)
 			return share;
 	}
 	share = MemoryContextAllocZero(door->context, offsetof(FlMqttShare, filter) + member->len - member->skip);
+	share->role = member->conn->who->role;
 	dlist_init(&share->members);
 	share->since = member->since;
 	memcpy(share->digest, digest, sizeof(digest));
@@ -276,7 +279,8 @@ select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecor
 		!fl_topic_matches(topic.data, topic.len, share->filter, share->len) ||
 		fl_topic_is_command((const char *) topic.data, topic.len) ||
 		fl_topic_is_shadow((const char *) topic.data, topic.len) ||
-		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL)
+		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL ||
+		(OidIsValid(share->role) && !fl_role_may_read(share->role, mount->stream)))
 		return false;
 	fl_mqtt_record_message(door, rec, door->feeds[number].shard, topic, mount, &door->message);
 	door->message.feed = number;

@@ -566,6 +566,19 @@ check_connection(FlMqttConn *conn)
 {
 	dlist_iter iter;
 
+	if (conn->who == NULL || !fl_net_is_open(&conn->net))
+		return;
+	if (conn->who->kind == FL_IDENTITY_ROLE && !fl_role_is_same(fl_mqtt_identity(conn)))
+	{
+		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
+			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its role was changed or dropped, or has another password",
+								 fl_mqtt_name(conn)),
+						  errhint("It may log in again by what is valid now.")));
+		/* Who may no longer log in leaves no last word either. */
+		conn->no_will = true;
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "the role has changed");
+		return;
+	}
 	if (conn->state != FL_MQTT_STATE_OPEN || conn->sub == NULL)
 		return;
 	dlist_foreach (iter, &conn->sub->filters)
@@ -588,8 +601,9 @@ check_connection(FlMqttConn *conn)
 void
 fl_mqtt_check_rights(FlMqttDoor *door)
 {
-	if (door->acl_version == fl_catalog_version())
+	if (door->acl_version == fl_catalog_version() && door->roles_version == fl_roles_version())
 		return;
 	door->acl_version = fl_catalog_version();
+	door->roles_version = fl_roles_version();
 	fl_mqtt_each(door, check_connection);
 }

@@ -38,6 +38,7 @@
 #define FL_MAX_SEGMENT_BITS		30
 #define FL_TENANT_MAX			63	/* bytes of a tenant's name */
 #define FL_DEVICE_MAX			128 /* bytes of a device id */
+#define FL_ROLE_MAX				63	/* bytes of a role's name, as the server has it */
 #define FL_PREFIX_MAX			255 /* bytes of a mount's or tenant's prefix */
 #define FL_PREFIX_MAX_LEVELS	16
 
@@ -369,6 +370,7 @@ typedef struct FlIdentity
 	int64		credential;		/* which credential logged in, 0: none */
 	char		tenant[FL_TENANT_MAX + 1];	/* FL_IDENTITY_DEVICE */
 	char		device[FL_DEVICE_MAX + 1];
+	char		role_name[FL_ROLE_MAX + 1]; /* FL_IDENTITY_ROLE */
 	const char *client_id;		/* borrowed, set by the front door; NULL: none */
 	size_t		client_id_len;
 } FlIdentity;
@@ -413,11 +415,41 @@ extern bool fl_acl_check(const FlIdentity *id, FlAction action, const char *topi
 						 size_t len, const char **why);
 
 /*
- * May this identity be handed a record of this topic?  To be asked where a
- * wildcard subscription reaches into the command space (anonymous `#`).
- * No transaction.
+ * May this identity be handed a record of this topic?  To be asked of roles, whose
+ * filters may select more than they may read, and where a wildcard subscription
+ * reaches into the command space (anonymous `#`).  No transaction.
  */
 extern bool fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len);
+
+/*
+ * Applications (I5): roles of the server and their rights on streams, as this
+ * process knows them (src/catalog/role.c).
+ */
+
+/* Once, in a process that serves clients: invalidation callbacks. */
+extern void fl_roles_init(void);
+
+/* No transaction.  Has anything changed that a role or its rights depend on? */
+extern bool fl_roles_are_stale(void);
+
+/* In a transaction: read all known roles anew if something has.  The version moves then. */
+extern void fl_roles_refresh(void);
+extern uint64 fl_roles_version(void);
+
+/* In a transaction.  Reads the role anew: may it log in as it is named?  NULL: yes; else why not. */
+extern const char *fl_role_admit(const FlIdentity *id);
+
+/* In a transaction.  Reads the role anew and fills in its identity, whether it may log in or not. */
+extern void fl_role_identity(Oid role, FlIdentity *id);
+
+/* In a transaction: superusers and members of fleetlog_admin or pg_monitor. */
+extern bool fl_role_is_operator(Oid role);
+
+/* No transaction; of a role that was read before.  Is it still who logged in, by the same password? */
+extern bool fl_role_is_same(const FlIdentity *id);
+
+/* No transaction; of a role that was read before.  May it read this stream over MQTT? */
+extern bool fl_role_may_read(Oid role, Oid stream);
 
 /* Is it a topic of device shadows?  Its records are for the device that they bear, and for no other's. */
 extern bool fl_topic_is_shadow(const char *topic, size_t len);

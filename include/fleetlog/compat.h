@@ -134,10 +134,12 @@ typedef RelFileNode FlRelFile;
 #define FL_OWNS_TABLE(relid, role)		object_ownercheck(RelationRelationId, (relid), (role))
 #define FL_SCHEMA_ACLCHECK(oid, role, mode)		object_aclcheck(NamespaceRelationId, (oid), (role), (mode))
 #define FL_TABLESPACE_ACLCHECK(oid, role, mode) object_aclcheck(TableSpaceRelationId, (oid), (role), (mode))
+#define FL_DATABASE_ACLCHECK(oid, role, mode)	object_aclcheck(DatabaseRelationId, (oid), (role), (mode))
 #else
 #define FL_OWNS_TABLE(relid, role)		pg_class_ownercheck((relid), (role))
 #define FL_SCHEMA_ACLCHECK(oid, role, mode)		pg_namespace_aclcheck((oid), (role), (mode))
 #define FL_TABLESPACE_ACLCHECK(oid, role, mode) pg_tablespace_aclcheck((oid), (role), (mode))
+#define FL_DATABASE_ACLCHECK(oid, role, mode)	pg_database_aclcheck((oid), (role), (mode))
 #endif
 
 /* ALTER COLUMN ... SET EXPRESSION came with 17. */

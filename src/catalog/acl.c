@@ -19,6 +19,8 @@
  * and a request's own wildcard level equals nothing but a wildcard of the rule
  * (cases O-A, O-E).
  *
+ * What a role may do is in role.c.
+ *
  * Works on the loaded catalog; no transaction, no allocation, no error.
  *
  *-------------------------------------------------------------------------
@@ -293,7 +295,7 @@ fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t 
 	}
 	if (fl_topic_is_shadow(request, len) && id->kind != FL_IDENTITY_ROLE)
 		return check_shadow(id, action, request, len, why);
-	if (request[0] == '$')
+	if (request[0] == '$' && id->kind != FL_IDENTITY_ROLE)
 	{
 		*why = "topics that begin with \"$\" are for operators";
 		return false;
@@ -307,8 +309,7 @@ fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t 
 		case FL_IDENTITY_ROLE:
 			break;
 	}
-	*why = "roles cannot log in at the MQTT door yet";
-	return false;
+	return fl_role_check(id->role, action, request, len, why);
 }
 
 bool
@@ -318,6 +319,12 @@ fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len)
 	const char *rest;
 	size_t		rest_len;
 
+	if (id->kind == FL_IDENTITY_ROLE)
+	{
+		const FlMount *mount = fl_mount_match(topic, len);
+
+		return mount != NULL && fl_role_may_read(id->role, mount->stream);
+	}
 	if (!fl_topic_is_command(topic, len))
 		return true;
 	if (id->kind != FL_IDENTITY_DEVICE || (t = fl_tenant_lookup(id->tenant)) == NULL)

@@ -54,6 +54,14 @@ extern bool fl_device_exists(void);
 /* In a transaction.  `user` is tenant/device or a bare id; fills tenant and device. */
 extern FlDeviceFound fl_device_find(const char *user, FlIdentity *id);
 
+/* ---- role.c: roles that log in ---- */
+
+/* In a transaction.  Is it the name of a role that may log in? */
+extern bool fl_role_find(const char *name, Oid *role);
+
+/* In a transaction.  Its SCRAM-SHA-256 verifier, palloc'd; NULL: it has none. */
+extern char *fl_role_verifier(Oid role);
+
 typedef struct FlVerifier
 {
 	int64		credential;

@@ -73,8 +73,10 @@ typedef struct AuthRequest
 	uint64		revocations;	/* see FlAuthWork */
 	FlAuthOutcome outcome;
 	int64		credential;
+	Oid			role;			/* FlIdentity; InvalidOid: a device */
 	char		tenant[FL_TENANT_MAX + 1];
 	char		device[FL_DEVICE_MAX + 1];
+	char		role_name[FL_ROLE_MAX + 1];
 	size_t		user_len;
 	size_t		password_len;
 	char		user[FL_AUTH_USER_MAX];
@@ -89,8 +91,11 @@ typedef struct AuthPair
 	uint64		device_hash;
 	uint64		names_epoch;	/* for a bare name: what it was resolved under; else 0 */
 	uint32		last_used;
+	Oid			role;			/* InvalidOid: a device */
 	char		tenant[FL_TENANT_MAX + 1];
 } AuthPair;
+
+StaticAssertDecl(sizeof(AuthPair) == 128, "what fleetlog.auth_cache_size says of a pair");
 
 #define PAIRS_PER_SET	4
 
@@ -249,13 +254,14 @@ find_pair(const uint8 mac[FL_AUTH_MAC_LEN], const char *user, size_t user_len, F
 		if (p->names_epoch != 0 && p->names_epoch != pg_atomic_read_u64(&auth->names_epoch))
 			return false;
 		split_user(user, user_len, &device, &len);
-		if (len > FL_DEVICE_MAX)
+		if (len > (OidIsValid(p->role) ? FL_ROLE_MAX : FL_DEVICE_MAX))
 			return false;
 		memset(id, 0, sizeof(*id));
-		id->kind = FL_IDENTITY_DEVICE;
+		id->kind = OidIsValid(p->role) ? FL_IDENTITY_ROLE : FL_IDENTITY_DEVICE;
+		id->role = p->role;
 		id->credential = p->credential;
 		memcpy(id->tenant, p->tenant, sizeof(id->tenant));
-		memcpy(id->device, device, len);
+		memcpy(OidIsValid(p->role) ? id->role_name : id->device, device, len);
 		p->last_used = ++auth->clock;	/* a race here only blurs the order of use */
 		return true;
 	}
@@ -283,7 +289,9 @@ remember_pair(const uint8 mac[FL_AUTH_MAC_LEN], const FlIdentity *id, uint64 nam
 	}
 	memcpy(victim->mac, mac, FL_AUTH_MAC_LEN);
 	victim->credential = id->credential;
-	victim->device_hash = fl_auth_device_hash(id->tenant, id->device);
+	victim->role = id->role;
+	/* Of a role nothing is revoked by this table: the door asks the catalog (role.c). */
+	victim->device_hash = OidIsValid(id->role) ? 0 : fl_auth_device_hash(id->tenant, id->device);
 	victim->names_epoch = names_epoch;
 	victim->last_used = ++auth->clock;
 	strlcpy(victim->tenant, id->tenant, sizeof(victim->tenant));
@@ -458,8 +466,10 @@ fl_auth_next_result(int door, FlAuthResult *out)
 		out->outcome = r->outcome;
 		if (r->outcome == FL_AUTH_OUTCOME_ACCEPTED)
 		{
-			out->identity.kind = FL_IDENTITY_DEVICE;
+			out->identity.kind = OidIsValid(r->role) ? FL_IDENTITY_ROLE : FL_IDENTITY_DEVICE;
+			out->identity.role = r->role;
 			out->identity.credential = r->credential;
+			memcpy(out->identity.role_name, r->role_name, sizeof(r->role_name));
 			memcpy(out->identity.tenant, r->tenant, sizeof(r->tenant));
 			memcpy(out->identity.device, r->device, sizeof(r->device));
 			if (revoked_since(r->revocations, &out->identity, &lapped))
@@ -521,6 +531,8 @@ complete(AuthRequest *r, FlAuthOutcome outcome, const FlIdentity *id)
 	if (outcome == FL_AUTH_OUTCOME_ACCEPTED)
 	{
 		r->credential = id->credential;
+		r->role = id->role;
+		memcpy(r->role_name, id->role_name, sizeof(r->role_name));
 		memcpy(r->tenant, id->tenant, sizeof(r->tenant));
 		memcpy(r->device, id->device, sizeof(r->device));
 	}

@@ -187,6 +187,11 @@ extern void fl_change_note_dropped_stream(Oid stream);
 /* At commit: what a bare user name means may have changed. */
 extern void fl_change_note_names(void);
 
+/* ---- role.c ------------------------------------------------------------------ */
+
+/* fl_acl_check of a role that was read before. */
+extern bool fl_role_check(Oid role, FlAction action, const char *request, size_t len, const char **why);
+
 /* ---- auth_shmem.c, called by change.c at commit -------------------------------- */
 
 extern void fl_auth_revoke(const FlRevocation *revs, int n, bool everybody);

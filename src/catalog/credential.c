@@ -193,6 +193,8 @@ fl_auth_still_valid(const FlIdentity *id)
 	HeapTuple	tuple;
 	bool		valid;
 
+	if (id->kind == FL_IDENTITY_ROLE)
+		return fl_role_admit(id) == NULL;
 	if (id->kind != FL_IDENTITY_DEVICE)
 		return true;
 	user = psprintf("%s/%s", id->tenant, id->device);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scram_keys.c
- *		What SCRAM-SHA-256 needs to know of a device (fl_auth_find_scram).
+ *		What SCRAM-SHA-256 needs to know of a device or role (fl_auth_find_scram).
  *
  * The verifier of a password is the server's own form, so its salt and keys are
  * those that the server would use for a role.  For whoever has none the server's
@@ -14,11 +14,8 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xlog.h"
-#include "catalog/pg_authid.h"
 #include "common/sha2.h"
-#include "utils/syscache.h"
 
 #include "auth_internal.h"
 #include "fleetlog/base64.h"
@@ -28,23 +25,6 @@
 #define MOCK_ITERATIONS 4096	/* what the server gives verifiers */
 #define MOCK_SALT_LEN	16
 #define MOCK_NONCE_LEN	32		/* MOCK_AUTH_NONCE_LEN of the control file */
-
-/* A bare name that a role can log in with, too, means neither (API.md, Identity). */
-static bool
-is_login_role(const char *name)
-{
-	HeapTuple	tuple;
-	bool		result;
-
-	if (strchr(name, '/') != NULL || strlen(name) >= NAMEDATALEN)
-		return false;
-	tuple = SearchSysCache1(AUTHNAME, CStringGetDatum(name));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
-	ReleaseSysCache(tuple);
-	return result;
-}
 
 static void
 mock_keys(const char *user, FlScramKeys *keys)
@@ -84,14 +64,32 @@ read_keys(const char *verifier, FlScramKeys *keys)
 	return true;
 }
 
+static bool
+find_role_keys(Oid role, FlIdentity *identity, FlScramKeys *keys)
+{
+	char	   *verifier = fl_role_verifier(role);
+
+	if (verifier == NULL || !read_keys(verifier, keys))
+		return false;
+	fl_role_identity(role, identity);
+	return true;
+}
+
 bool
 fl_auth_find_scram(const char *user, FlIdentity *identity, FlScramKeys *keys)
 {
 	FlVerifier	verifiers[MAX_VERIFIERS];
 	FlVerifier *newest = NULL;
+	FlDeviceFound device = fl_device_find(user, identity);
+	bool		is_role;
+	Oid			role;
 	int			n = 0;
 
-	if (fl_device_find(user, identity) == FL_DEVICE_ONE && !is_login_role(user))
+	/* A bare name that a role can log in with, too, means neither (API.md, Identity). */
+	is_role = fl_role_find(user, &role);
+	if (is_role && device == FL_DEVICE_NONE && find_role_keys(role, identity, keys))
+		return true;
+	if (device == FL_DEVICE_ONE && !is_role)
 		n = fl_device_verifiers(identity, "password", verifiers, MAX_VERIFIERS);
 	for (int i = 0; i < n; i++)
 		if (newest == NULL || verifiers[i].credential > newest->credential)
