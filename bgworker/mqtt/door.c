@@ -138,6 +138,12 @@ end_transaction(FlMqttDoor *door)
 static void
 refresh_catalog(FlMqttDoor *door)
 {
+	uint64 news = pg_atomic_read_u64(&fl_shared->catalog_generation);
+
+	/* Whoever commits announces a change just before the server sends its invalidations. */
+	if (news != door->news)
+		door->news_due_ms = fl_net_now(door->net) + FL_MQTT_NEWS_MS;
+	door->news = news;
 	AcceptInvalidationMessages();
 	if (!fl_catalog_is_stale() && !fl_roles_are_stale() && door->feed_version == fl_catalog_version() &&
 		door->acl_version == fl_catalog_version() && door->roles_version == fl_roles_version())
@@ -306,6 +312,8 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 
 	if (door->feed_more)
 		return 0;
+	if (fl_net_now(door->net) < door->news_due_ms)
+		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
 		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
 		door->share_waiting || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())

@@ -61,6 +61,7 @@
 #define FL_MQTT_LOGIN_QUEUE      4096         /* logins that wait for the authentication worker */
 #define FL_MQTT_TAKEOVER_MS      10000        /* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
+#define FL_MQTT_NEWS_MS          2000 /* within which invalidations come after they were announced */
 #define FL_MQTT_STATS_MS         1000 /* counters into the registry */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_FEED_PAGES       2048 /* likewise, where there is nothing on them */
@@ -512,6 +513,8 @@ struct FlMqttDoor
 
 	uint64 acl_version; /* catalog version the subscriptions were checked with */
 	uint64 roles_version;
+	uint64 news;       /* catalog generation seen last */
+	int64 news_due_ms; /* until then the server's invalidations may follow it */
 	uint64 revocations; /* cursor */
 	int64 next_stats_ms;
 

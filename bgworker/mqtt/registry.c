@@ -43,6 +43,10 @@ fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, Size len, Fl
 	memcpy(key->digest, digest, sizeof(key->digest));
 }
 
+StaticAssertDecl((int) FL_CONN_ANONYMOUS == (int) FL_IDENTITY_ANONYMOUS && (int) FL_CONN_DEVICE == (int) FL_IDENTITY_DEVICE &&
+					 (int) FL_CONN_ROLE == (int) FL_IDENTITY_ROLE,
+				 "the registry knows the same kinds of clients");
+
 /* What the registry keeps of a connection that is about to open. */
 void
 fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
@@ -54,6 +58,8 @@ fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 	info->key = conn->key;
 	info->door = conn->door->index;
 	info->conn_id = conn->id;
+	info->client_hash = fl_registry_client_hash(client_id, len);
+	info->kind = conn->who->kind;
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_CLIENT_ID_KEEP - 1);
 	memcpy(info->client_id, client_id, len);
 	(void) fl_mqtt_who_text(conn->who, info->identity, sizeof(info->identity));

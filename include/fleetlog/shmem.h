@@ -390,6 +390,14 @@ typedef struct FlConnKey
 	uint8		digest[16];		/* first half of SHA-256 over identity and client id */
 } FlConnKey;
 
+/* Who it is; FlIdentityKind in the same order. */
+typedef enum FlConnKind
+{
+	FL_CONN_ANONYMOUS,
+	FL_CONN_DEVICE,
+	FL_CONN_ROLE
+} FlConnKind;
+
 typedef struct FlConnInfo
 {
 	FlConnKey	key;			/* hash key: must come first */
@@ -397,6 +405,8 @@ typedef struct FlConnInfo
 	uint64		conn_id;		/* unique over the server's life time */
 	bool		evict;			/* another CONNECT or an operator wants it gone */
 	uint8		evict_reason;	/* MQTT 5 reason code for the DISCONNECT */
+	uint64		client_hash;	/* of the whole client id */
+	uint8		kind;			/* FlConnKind */
 	char		client_id[FL_CLIENT_ID_KEEP];	/* NUL-terminated, cut at a character */
 	char		identity[FL_IDENTITY_KEEP]; /* "tenant/device", role, or "" */
 	char		peer[64];
@@ -432,7 +442,13 @@ extern int	fl_registry_evictions(int door, uint64 *conn_ids, uint8 *reasons, int
 /* Everything of a door that died or starts anew. */
 extern void fl_registry_clear_door(int door);
 
-/* Mark by client id (operator's fleetlog.disconnect); returns how many. */
-extern int	fl_registry_evict_client(const char *client_id, uint8 reason);
+/*
+ * Mark by client id, or by "tenant/device" or a role's name (operator's
+ * fleetlog.disconnect), of one tenant's devices or, NULL, of all; returns how many.
+ */
+extern int	fl_registry_evict_client(const char *name, const char *tenant, uint8 reason);
+
+/* What FlConnInfo keeps of a whole client id. */
+extern uint64 fl_registry_client_hash(const char *client_id, size_t len);
 
 #endif							/* FLEETLOG_SHMEM_H */

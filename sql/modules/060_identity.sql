@@ -551,10 +551,10 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog.disallow(text, text, text) IS 'take a rule back; subscriptions that rested on it end';
 
-CREATE FUNCTION fleetlog._acl(tenant text, device text, client_id text, action text, topic text, OUT allowed bool, OUT reason text)
+CREATE FUNCTION fleetlog._acl(tenant text, device text, client_id text, action text, topic text, role text = NULL, OUT allowed bool, OUT reason text)
 	AS 'MODULE_PATHNAME', 'fl_sql_acl' LANGUAGE C CALLED ON NULL INPUT STABLE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION fleetlog._acl(text, text, text, text, text) IS
-	'internal: what the front doors decide for a device, or for an anonymous client when it is NULL';
+COMMENT ON FUNCTION fleetlog._acl(text, text, text, text, text, text) IS
+	'internal: what the front doors decide for a device or a role, or for an anonymous client when both are NULL';
 
 CREATE FUNCTION fleetlog.can(client text, action text, topic text, OUT allowed bool, OUT reason text)
 	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -578,8 +578,7 @@ BEGIN
 		allowed := false;
 		reason := 'the name is both a device''s and a login role''s; a device logs in as tenant/device then';
 	ELSIF NOT is_device AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = client) THEN
-		allowed := false;
-		reason := 'roles cannot log in at the MQTT door yet';
+		SELECT a.allowed, a.reason INTO allowed, reason FROM fleetlog._acl(NULL, NULL, NULL, action, topic, client) a;
 	ELSE
 		who := fleetlog._find_device(client);
 		IF EXISTS (SELECT FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device AND d.revoked_at IS NOT NULL) THEN
@@ -604,18 +603,33 @@ $$;
 COMMENT ON FUNCTION fleetlog.can(text, text, text) IS
 	'may this client publish to the topic, or subscribe to the filter, and why; an empty client is an anonymous one';
 
-CREATE FUNCTION fleetlog.disconnect(client_id text) RETURNS int
-	AS 'MODULE_PATHNAME', 'fl_sql_disconnect' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.disconnect(text) IS
-	'close the MQTT connections with this client id, for instance of a device that must connect anew; returns how many';
+CREATE FUNCTION fleetlog._disconnect(client text, tenant text) RETURNS int
+	AS 'MODULE_PATHNAME', 'fl_sql_disconnect' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog._disconnect(text, text) IS 'internal: tell the front doors which connections to close';
 
-REVOKE ALL ON FUNCTION fleetlog.disconnect(text) FROM PUBLIC;
+CREATE FUNCTION fleetlog.disconnect(client_id text, tenant text = NULL) RETURNS int
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	closed int := fleetlog._disconnect(client_id, tenant);
+BEGIN
+	IF closed > 0 THEN
+		PERFORM fleetlog._audit('disconnect', client_id, jsonb_build_object('tenant', tenant, 'connections', closed));
+	END IF;
+	RETURN closed;
+END
+$$;
+COMMENT ON FUNCTION fleetlog.disconnect(text, text) IS
+	'close the MQTT connections with this client id, or of this tenant/device or role, with reason code 0x98; tenant: of its devices only; returns how many';
+
+REVOKE ALL ON FUNCTION fleetlog._disconnect(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.disconnect(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._identity_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._audit(text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._password_verifier(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._find_device(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.drop_tenant(text) FROM PUBLIC;

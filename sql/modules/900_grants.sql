@@ -34,7 +34,7 @@ GRANT EXECUTE ON FUNCTION
 	fleetlog.allow(text, text, text),
 	fleetlog.disallow(text, text, text),
 	fleetlog.can(text, text, text),
-	fleetlog.disconnect(text),
+	fleetlog.disconnect(text, text),
 	fleetlog.quickstart(text)
 	TO fleetlog_admin;
 

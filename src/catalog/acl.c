@@ -218,6 +218,15 @@ check_shadow(const FlIdentity *id, FlAction action, const char *request, size_t 
 	return true;
 }
 
+/* The rule of a tenant that allowed what was asked last. */
+static const char *matched_rule = NULL;
+
+const char *
+fl_acl_matched_rule(void)
+{
+	return matched_rule;
+}
+
 static bool
 check_device(const FlIdentity *id, FlAction action, const char *request, size_t len, const char **why)
 {
@@ -260,6 +269,7 @@ check_device(const FlIdentity *id, FlAction action, const char *request, size_t 
 		if (rule_covers(entry->rules[action][i], id, request, len))
 		{
 			*why = "a rule of the tenant allows it";
+			matched_rule = entry->rules[action][i];
 			return true;
 		}
 	}
@@ -288,6 +298,7 @@ fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t 
 
 	if (why == NULL)
 		why = &unused;
+	matched_rule = NULL;
 	if (len == 0)
 	{
 		*why = "it is empty";

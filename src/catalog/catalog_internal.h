@@ -168,6 +168,11 @@ extern const FlTenantEntry *fl_tenant_entry(const char *name);
 /* The tenant below whose prefix the topic lies; NULL: none. */
 extern const FlTenant *fl_tenant_of_topic(const char *topic, size_t len);
 
+/* ---- acl.c ---------------------------------------------------------------- */
+
+/* After fl_acl_check: the rule of fleetlog.policy that allowed it; NULL: it was none of them. */
+extern const char *fl_acl_matched_rule(void);
+
 /* ---- change.c ------------------------------------------------------------- */
 
 /* Registers the transaction callbacks; from fl_catalog_init. */
@@ -186,6 +191,9 @@ extern void fl_change_note_dropped_stream(Oid stream);
 
 /* At commit: what a bare user name means may have changed. */
 extern void fl_change_note_names(void);
+
+/* At commit: what a role may do may have changed; what exactly, the server's invalidations say. */
+extern void fl_change_note_rights(void);
 
 /* ---- role.c ------------------------------------------------------------------ */
 

@@ -77,6 +77,7 @@ typedef struct RaisedHead
 /* Everything below lives until the end of the top transaction. */
 static bool pending_catalog = false;
 static bool pending_names = false;
+static bool pending_rights = false;
 static bool pending_everybody = false;
 static PendingRevocation *pending = NULL;
 static int	n_pending = 0;
@@ -97,7 +98,7 @@ static bool is_served = false;
 static void
 forget_pending(void)
 {
-	pending_catalog = pending_names = pending_everybody = false;
+	pending_catalog = pending_names = pending_rights = pending_everybody = false;
 	pending = NULL;				/* was in TopTransactionContext */
 	n_pending = pending_cap = 0;
 	dropped_streams = NIL;
@@ -139,6 +140,12 @@ post_news(void)
 		fl_shard_forget(((DroppedStream *) lfirst(lc))->stream);
 	if (pending_names)
 		fl_auth_names_changed();
+	/* Roles and their memberships belong to the whole cluster, whichever database this is. */
+	if (pending_rights)
+	{
+		pg_atomic_fetch_add_u64(&fl_shared->catalog_generation, 1);
+		wake_front_doors();
+	}
 	if (!is_served)
 		return;
 	if (n_pending > 0 || pending_everybody)
@@ -163,7 +170,7 @@ change_xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (pending_catalog || pending_names || pending_everybody || n_pending > 0 || dropped_streams != NIL ||
+			if (pending_catalog || pending_names || pending_rights || pending_everybody || n_pending > 0 || dropped_streams != NIL ||
 				raised_heads != NIL)
 				post_news();
 			forget_pending();
@@ -263,6 +270,12 @@ void
 fl_change_note_names(void)
 {
 	pending_names = true;
+}
+
+void
+fl_change_note_rights(void)
+{
+	pending_rights = true;
 }
 
 void

@@ -15,6 +15,7 @@
 #include "funcapi.h"
 #include "libpq/crypt.h"
 #include "port.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "catalog_internal.h"
@@ -137,7 +138,31 @@ fl_sql_password_verifier(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(pg_be_scram_build_secret(password)));
 }
 
-/* Arguments: tenant, device, client_id, action, topic. */
+/* Whom the arguments of _acl name; NULL, or why he is nobody. */
+static const char *
+read_identity(FunctionCallInfo fcinfo, FlIdentity *id)
+{
+	if (!PG_ARGISNULL(5))
+	{
+		fl_role_identity(get_role_oid(text_to_cstring(PG_GETARG_TEXT_PP(5)), false), id);
+		return fl_role_admit(id);
+	}
+	if (!PG_ARGISNULL(1))
+	{
+		id->kind = FL_IDENTITY_DEVICE;
+		if (!PG_ARGISNULL(0))
+			strlcpy(id->tenant, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof(id->tenant));
+		strlcpy(id->device, text_to_cstring(PG_GETARG_TEXT_PP(1)), sizeof(id->device));
+	}
+	if (!PG_ARGISNULL(2))
+	{
+		id->client_id = text_to_cstring(PG_GETARG_TEXT_PP(2));
+		id->client_id_len = strlen(id->client_id);
+	}
+	return NULL;
+}
+
+/* Arguments: tenant, device, client_id, action, topic, role. */
 Datum
 fl_sql_acl(PG_FUNCTION_ARGS)
 {
@@ -155,21 +180,12 @@ fl_sql_acl(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("action and topic must not be null")));
-	if (!PG_ARGISNULL(1))
-	{
-		id.kind = FL_IDENTITY_DEVICE;
-		if (!PG_ARGISNULL(0))
-			strlcpy(id.tenant, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof(id.tenant));
-		strlcpy(id.device, text_to_cstring(PG_GETARG_TEXT_PP(1)), sizeof(id.device));
-	}
-	if (!PG_ARGISNULL(2))
-	{
-		id.client_id = text_to_cstring(PG_GETARG_TEXT_PP(2));
-		id.client_id_len = strlen(id.client_id);
-	}
+	why = read_identity(fcinfo, &id);
 	action = strcmp(text_to_cstring(PG_GETARG_TEXT_PP(3)), "publish") == 0 ? FL_ACTION_PUBLISH : FL_ACTION_SUBSCRIBE;
 	topic = PG_GETARG_TEXT_PP(4);
-	if (action == FL_ACTION_PUBLISH ?
+	if (why != NULL)
+		values[0] = BoolGetDatum(false);
+	else if (action == FL_ACTION_PUBLISH ?
 		!fl_topic_name_valid((const uint8_t *) VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)) :
 		!fl_topic_filter_valid((const uint8_t *) VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
 	{
@@ -178,16 +194,22 @@ fl_sql_acl(PG_FUNCTION_ARGS)
 	}
 	else
 		values[0] = BoolGetDatum(fl_acl_check(&id, action, VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic), &why));
+	if (DatumGetBool(values[0]) && fl_acl_matched_rule() != NULL)
+		why = psprintf("rule \"%s\" of the tenant allows it", fl_acl_matched_rule());
 	values[1] = CStringGetTextDatum(why);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 #define REASON_ADMINISTRATIVE_ACTION	0x98	/* MQTT 5, 3.14.2.1 */
 
-/* How many connections were told to go: clients of several tenants may share a client id. */
+/* Arguments: client, tenant.  How many connections were told to go: clients of several tenants may share a client id. */
 Datum
 fl_sql_disconnect(PG_FUNCTION_ARGS)
 {
+	char	   *tenant = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
+
 	fl_require_preload();
-	PG_RETURN_INT32(fl_registry_evict_client(text_to_cstring(PG_GETARG_TEXT_PP(0)), REASON_ADMINISTRATIVE_ACTION));
+	if (PG_ARGISNULL(0))
+		PG_RETURN_INT32(0);
+	PG_RETURN_INT32(fl_registry_evict_client(text_to_cstring(PG_GETARG_TEXT_PP(0)), tenant, REASON_ADMINISTRATIVE_ACTION));
 }

@@ -396,7 +396,10 @@ check_rename(RenameStmt *stmt)
 	Oid			relid;
 
 	if (stmt->renameType == OBJECT_ROLE)
+	{
 		fl_change_note_names();
+		fl_change_note_rights();
+	}
 	if (stmt->renameType == OBJECT_COLUMN && stmt->relationType == OBJECT_TABLE &&
 		OidIsValid(relid = log_relid(stmt->relation)))
 		refuse_columns(relid);
@@ -442,6 +445,12 @@ check_utility(Node *stmt)
 		case T_DropRoleStmt:
 			/* What a bare user name means at the MQTT door may have changed. */
 			fl_change_note_names();
+			fl_change_note_rights();
+			break;
+		case T_GrantStmt:
+		case T_GrantRoleStmt:
+		case T_AlterOwnerStmt:
+			fl_change_note_rights();
 			break;
 		default:
 			break;

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
@@ -211,9 +212,35 @@ fl_registry_clear_door(int door)
 	LWLockRelease(fl_shared->registry_lock);
 }
 
-int
-fl_registry_evict_client(const char *client_id, uint8 reason)
+uint64
+fl_registry_client_hash(const char *client_id, size_t len)
 {
+	return DatumGetUInt64(hash_any_extended((const unsigned char *) client_id, (int) len, 0));
+}
+
+/* Is it a connection of a device of this tenant? */
+static bool
+is_of_tenant(const FlConnInfo *entry, const char *tenant)
+{
+	size_t		len = strlen(tenant);
+
+	return entry->kind == FL_CONN_DEVICE && strncmp(entry->identity, tenant, len) == 0 && entry->identity[len] == '/';
+}
+
+/* The name is a client id, or says who it is: tenant/device, or a role. */
+static bool
+is_named(const FlConnInfo *entry, const char *name, uint64 hash)
+{
+	/* Of a long client id only the beginning is kept. */
+	if (entry->client_hash == hash && strncmp(entry->client_id, name, strlen(entry->client_id)) == 0)
+		return true;
+	return entry->kind != FL_CONN_ANONYMOUS && strcmp(entry->identity, name) == 0;
+}
+
+int
+fl_registry_evict_client(const char *name, const char *tenant, uint8 reason)
+{
+	uint64		hash = fl_registry_client_hash(name, strlen(name));
 	HASH_SEQ_STATUS scan;
 	FlConnInfo *entry;
 	int			n = 0;
@@ -222,7 +249,7 @@ fl_registry_evict_client(const char *client_id, uint8 reason)
 	hash_seq_init(&scan, fl_registry);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (strcmp(entry->client_id, client_id) == 0)
+		if (is_named(entry, name, hash) && (tenant == NULL || is_of_tenant(entry, tenant)))
 		{
 			mark_for_eviction(entry, reason);
 			n++;
