@@ -170,8 +170,8 @@ change_xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (pending_catalog || pending_names || pending_rights || pending_everybody || n_pending > 0 || dropped_streams != NIL ||
-				raised_heads != NIL)
+			if (pending_catalog || pending_names || pending_rights || pending_everybody || n_pending > 0 ||
+				dropped_streams != NIL || raised_heads != NIL)
 				post_news();
 			forget_pending();
 			break;

@@ -450,6 +450,8 @@ check_utility(Node *stmt)
 		case T_GrantStmt:
 		case T_GrantRoleStmt:
 		case T_AlterOwnerStmt:
+		case T_DropOwnedStmt:
+		case T_ReassignOwnedStmt:
 			fl_change_note_rights();
 			break;
 		default:

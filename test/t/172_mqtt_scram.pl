@@ -3,32 +3,13 @@
 use strict;
 use warnings;
 use Test::More;
-use Digest::SHA qw(hmac_sha256 sha256);
-use MIME::Base64 qw(encode_base64 decode_base64);
 use FleetlogTest;
+use FleetlogTest::Scram qw(auth_packet prove);
 
 my $s = FleetlogTest->new('scram');
 $s->fleet(devices => 2);
 my $METHOD = 'SCRAM-SHA-256';
 my $count = 0;
-
-sub b64 { return encode_base64($_[0], ''); }
-sub auth_packet { my ($reason, $data, $method) = @_; return FleetlogTest::Mqtt::packet(0xF0, chr($reason) . FleetlogTest::Mqtt::properties([ [ 21, $method // $METHOD ], [ 22, $data ] ])); }
-
-# The client's half of RFC 5802: the final message for a server's first one, and what the server has to say then.
-sub prove
-{
-    my ($first, $server_first, $password, %opt) = @_;
-    my ($nonce, $salt, $rounds) = $server_first =~ /^r=([^,]+),s=([^,]+),i=(\d+)$/ or die "odd message: $server_first";
-    my $u = hmac_sha256(decode_base64($salt) . pack('N', 1), $password);
-    my $salted = $u;
-    for (2 .. $rounds) { $u = hmac_sha256($u, $password); $salted ^= $u; }
-    my $client_key = hmac_sha256('Client Key', $salted);
-    my $without = 'c=' . ($opt{binding} // 'biws') . ',r=' . ($opt{nonce} // $nonce);
-    my $signed = join ',', substr($first, 3), $server_first, $without;
-    my $proof = $client_key ^ hmac_sha256($signed, sha256($client_key));
-    return ("$without,p=" . b64($proof), 'v=' . b64(hmac_sha256($signed, hmac_sha256('Server Key', $salted))));
-}
 
 # CONNECT up to the server's first message: (client, the first message, the server's answer).
 sub begin
