@@ -112,7 +112,11 @@ send_scratch(FlMqttConn *conn)
 	FlBuf *out = &conn->door->out;
 
 	if (!out->failed && out->len <= conn->max_packet)
+	{
 		fl_net_write(&conn->net, out->data, out->len);
+		conn->packets_out++;
+		conn->stats_dirty = true;
+	}
 	fl_buf_reset(out);
 }
 
@@ -425,6 +429,8 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 		if (!handle_packet(conn, &frame, packet))
 			break;
 		used += frame.total;
+		conn->packets_in++;
+		conn->stats_dirty = true;
 	}
 	door->current = NULL;
 	return Min(used, len);

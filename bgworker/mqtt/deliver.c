@@ -169,6 +169,7 @@ write_publish(FlMqttConn *conn, FlMqttMessage *message)
 	else
 	{
 		fl_net_write(&conn->net, out->data, out->len);
+		conn->packets_out++;
 		conn->sub->delivered++;
 		conn->stats_dirty = true;
 		FL_COUNT(FL_C_PUBLISH_OUT, 1);

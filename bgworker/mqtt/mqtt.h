@@ -367,6 +367,8 @@ struct FlMqttConn
 	int64 last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
 	dlist_node wait_node; /* in door->full, taking_over, opening or logins */
 	uint64 published;     /* PUBLISH received */
+	uint64 packets_in;
+	uint64 packets_out;
 	uint32 max_packet;    /* the client's maximum packet size */
 	uint32 max_in_packet; /* ours, as announced */
 	uint16 receive_max;   /* the client's receive maximum */

@@ -66,6 +66,8 @@ fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 	fl_net_peer(&conn->net, info->peer, sizeof(info->peer));
 	info->protocol = conn->version;
 	info->keep_alive = conn->keep_alive_s;
+	info->listener = (uint8) fl_net_kind(&conn->net);
+	fl_net_tls_state(&conn->net, &info->tls_version, &info->tls_cipher);
 	info->connected_at = GetCurrentTimestamp();
 }
 
@@ -151,6 +153,13 @@ report_connection(FlMqttConn *conn)
 	info.n_out = conn->sub ? conn->sub->delivered : 0;
 	info.n_dropped = conn->sub ? conn->sub->dropped : 0;
 	info.n_subscriptions = conn->sub ? conn->sub->filter_count : 0;
+	info.packets_in = conn->packets_in;
+	info.packets_out = conn->packets_out;
+	info.bytes_in = conn->net.bytes_in;
+	info.bytes_out = conn->net.bytes_out;
+	info.session = conn->session.number != 0;
+	info.session_expiry = conn->session_expiry_s;
+	info.inflight = conn->sub ? conn->sub->inflight_count : 0;
 	info.queued = conn->sub ? conn->sub->queue_len : 0;
 	info.lagging = conn->sub ? conn->sub->lagging : false;
 	if (fl_registry_update(&info, &reason))

@@ -189,6 +189,7 @@ fl_net_conn_recv(FlNetConn *conn, uint8 *to, Size room)
 	if (n > 0)
 	{
 		conn->loop->bytes_in += (uint64) n;
+		conn->bytes_in += (uint64) n;
 		return n;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -365,6 +366,7 @@ advance_output(FlNetConn *conn, Size n)
 {
 	conn->out_bytes -= (uint32) n;
 	conn->loop->bytes_out += n;
+	conn->bytes_out += n;
 	while (conn->out_head != NULL)
 	{
 		FlNetBuf *buf = conn->out_head;

@@ -294,11 +294,13 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 				fl_net_conn_make_ready(conn);
 		}
 		conn->loop->bytes_in += total;
+		conn->bytes_in += total;
 		return (ssize_t) total;
 	}
 	if (SSL_has_pending(ssl))
 		fl_net_conn_make_ready(conn);
 	conn->loop->bytes_in += total;
+	conn->bytes_in += total;
 	return (ssize_t) total;
 }
 

@@ -148,6 +148,46 @@ fl_net_attached(const FlNetConn *conn)
 	return conn->layer != NULL && conn->layer->has_psk ? conn->layer->attached : NULL;
 }
 
+int
+fl_net_kind(const FlNetConn *conn)
+{
+	return conn->listener->kind;
+}
+
+void
+fl_net_tls_state(const FlNetConn *conn, uint16 *version, uint16 *cipher)
+{
+	const SSL_CIPHER *current;
+
+	*version = *cipher = 0;
+	if (!(conn->flags & FL_NET_SECURE))
+		return;
+	current = SSL_get_current_cipher(conn->layer->ssl);
+	*version = (uint16) SSL_version(conn->layer->ssl);
+	*cipher = current != NULL ? SSL_CIPHER_get_protocol_id(current) : 0;
+}
+
+/* Suites can only be looked up through a connection: an empty one is kept for it, by who asks at all. */
+const char *
+fl_net_cipher_name(uint16 cipher)
+{
+	static SSL *ssl = NULL;
+	const unsigned char number[2] = {(unsigned char) (cipher >> 8), (unsigned char) cipher};
+	const SSL_CIPHER *found;
+
+	if (ssl == NULL)
+	{
+		SSL_CTX *context = SSL_CTX_new(TLS_method());
+
+		ssl = context != NULL ? SSL_new(context) : NULL;
+		/* The connection holds a reference of its own. */
+		SSL_CTX_free(context);
+		ERR_clear_error();
+	}
+	found = ssl != NULL ? SSL_CIPHER_find(ssl, number) : NULL;
+	return found != NULL ? SSL_CIPHER_get_name(found) : NULL;
+}
+
 /* ---- after the handshake ---- */
 
 /* Does the handshake rest on the key that was looked up last? */

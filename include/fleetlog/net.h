@@ -107,6 +107,8 @@ struct FlNetConn
 	dlist_node dirty_node; /* in the list of those with output to write */
 	int fd;
 	uint32 out_bytes;
+	uint64 bytes_in;  /* of the socket; with TLS: of its content */
+	uint64 bytes_out;
 	uint16 flags; /* FL_NET_* in net_private.h */
 };
 
@@ -239,6 +241,13 @@ typedef enum FlNetProof
 /* name is written to buf where it is not constant. */
 extern FlNetProof fl_net_proof(FlNetConn *conn, char *buf, Size size, const char **name);
 extern void *fl_net_attached(const FlNetConn *conn);
+
+/* FL_NET_KIND_* of the listener that the peer has come to. */
+extern int fl_net_kind(const FlNetConn *conn);
+/* The protocol's number of TLS (0x0304: 1.3) and of the cipher suite; 0 and 0: no TLS. */
+extern void fl_net_tls_state(const FlNetConn *conn, uint16 *version, uint16 *cipher);
+/* OpenSSL's name of a cipher suite, in any process; NULL: it knows none of that number.  Valid until the process ends. */
+extern const char *fl_net_cipher_name(uint16 cipher);
 
 /* "192.0.2.1:4711", behind a balancer the address that it tells; asks the kernel, so keep it where it is needed often. */
 extern const char *fl_net_peer(const FlNetConn *conn, char *buf, Size size);

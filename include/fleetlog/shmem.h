@@ -407,6 +407,11 @@ typedef struct FlConnInfo
 	uint8		evict_reason;	/* MQTT 5 reason code for the DISCONNECT */
 	uint64		client_hash;	/* of the whole client id */
 	uint8		kind;			/* FlConnKind */
+	uint8		listener;		/* FL_NET_KIND_* */
+	bool		session;		/* it has one that outlives the connection */
+	uint16		tls_version;	/* as TLS numbers them, 0: no TLS */
+	uint16		tls_cipher;
+	uint32		session_expiry; /* seconds */
 	char		client_id[FL_CLIENT_ID_KEEP];	/* NUL-terminated, cut at a character */
 	char		identity[FL_IDENTITY_KEEP]; /* "tenant/device", role, or "" */
 	char		peer[64];
@@ -416,8 +421,13 @@ typedef struct FlConnInfo
 	uint64		n_in;			/* PUBLISH received */
 	uint64		n_out;			/* PUBLISH sent */
 	uint64		n_dropped;
+	uint64		packets_in;
+	uint64		packets_out;
+	uint64		bytes_in;
+	uint64		bytes_out;
 	uint32		n_subscriptions;
 	uint32		queued;
+	uint32		inflight;		/* sent at QoS 1 or 2, not complete */
 	bool		lagging;
 } FlConnInfo;
 

@@ -38,7 +38,9 @@ COMMENT ON FUNCTION fleetlog._stat_listener() IS 'internal: rows of fleetlog.sta
 CREATE FUNCTION fleetlog._stat_connection(
 		OUT conn_id bigint, OUT client_id text, OUT identity text, OUT peer text, OUT protocol text, OUT door int, OUT keep_alive int,
 		OUT connected_at timestamptz, OUT published bigint, OUT delivered bigint, OUT dropped bigint, OUT subscriptions int,
-		OUT queued int, OUT lagging bool, OUT evicted bool, OUT evict_reason int)
+		OUT queued int, OUT lagging bool, OUT evicted bool, OUT evict_reason int, OUT tenant text, OUT device text, OUT role text,
+		OUT listener text, OUT tls_version text, OUT tls_cipher text, OUT packets_in bigint, OUT packets_out bigint,
+		OUT bytes_in bigint, OUT bytes_out bigint, OUT inflight int, OUT session bool, OUT session_expiry_seconds bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_connection' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000;
 COMMENT ON FUNCTION fleetlog._stat_connection() IS 'internal: rows of fleetlog.stat_connection';
@@ -76,7 +78,11 @@ COMMENT ON VIEW fleetlog.stat_worker IS 'processes of fleetlog: what each does n
 CREATE VIEW fleetlog.stat_listener AS SELECT * FROM fleetlog._stat_listener();
 COMMENT ON VIEW fleetlog.stat_listener IS 'addresses at which front doors listen, or why they do not';
 
-CREATE VIEW fleetlog.stat_connection AS SELECT * FROM fleetlog._stat_connection();
+CREATE VIEW fleetlog.stat_connection AS
+	SELECT conn_id, client_id, identity, tenant, device, role, peer, listener, tls_version, tls_cipher, protocol, door, keep_alive, connected_at,
+		   packets_in, packets_out, bytes_in, bytes_out, published, delivered, dropped, subscriptions, inflight, queued, lagging,
+		   session, pg_catalog.make_interval(secs => session_expiry_seconds) AS session_expiry, evicted, evict_reason
+	FROM fleetlog._stat_connection();
 COMMENT ON VIEW fleetlog.stat_connection IS 'devices and applications that are connected by MQTT';
 
 CREATE VIEW fleetlog.stat_server AS SELECT * FROM fleetlog._stat_server();

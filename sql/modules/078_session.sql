@@ -19,16 +19,30 @@ COMMENT ON FUNCTION fleetlog._make_session_streams() IS 'internal: makes the str
 REVOKE ALL ON FUNCTION fleetlog._make_session_streams() FROM PUBLIC;
 
 CREATE FUNCTION fleetlog._stat_session(OUT identity text, OUT client_id text, OUT connected bool, OUT door int, OUT since timestamptz,
-	OUT expiry_seconds bigint, OUT remembered int, OUT ending bool) RETURNS SETOF record
+	OUT expiry_seconds bigint, OUT remembered int, OUT ending bool,
+	OUT tenant text, OUT device text, OUT role text, OUT subscriptions int, OUT inflight int, OUT lag bigint, OUT gap bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_session' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 1000;
 COMMENT ON FUNCTION fleetlog._stat_session() IS 'internal: the rows of fleetlog.stat_session';
 REVOKE ALL ON FUNCTION fleetlog._stat_session() FROM PUBLIC;
 
 CREATE VIEW fleetlog.stat_session AS
-	SELECT identity, client_id, connected, door, since, pg_catalog.make_interval(secs => expiry_seconds) AS expiry, remembered, ending
+	SELECT identity, tenant, device, role, client_id, connected, door, since, pg_catalog.make_interval(secs => expiry_seconds) AS expiry,
+		   subscriptions, inflight, lag, gap, remembered, ending
 	FROM fleetlog._stat_session();
 COMMENT ON VIEW fleetlog.stat_session IS
-	'sessions that outlive their connection: connected or gone since when, for how long they are kept then, and how many messages they remember';
+	'sessions that outlive their connection: connected or gone since when, for how long they are kept then, their subscriptions, deliveries under way, records behind (lag) or lost to retention (gap) since the last checkpoint, and how many messages they remember';
 
+CREATE FUNCTION fleetlog._stat_subscription(OUT identity text, OUT client_id text, OUT connected bool, OUT filter text, OUT qos int,
+	OUT subscription_id bigint, OUT no_local bool, OUT retain_as_published bool, OUT position text, OUT since timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_subscription' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 1000;
+COMMENT ON FUNCTION fleetlog._stat_subscription() IS 'internal: the rows of fleetlog.stat_subscription';
+REVOKE ALL ON FUNCTION fleetlog._stat_subscription() FROM PUBLIC;
+
+CREATE VIEW fleetlog.stat_subscription AS SELECT * FROM fleetlog._stat_subscription();
+COMMENT ON VIEW fleetlog.stat_subscription IS
+	'subscriptions of sessions that outlive their connection, connected or not; those of other connections are counted in stat_connection';
+
+GRANT EXECUTE ON FUNCTION fleetlog._stat_subscription() TO fleetlog_admin, pg_monitor;
+GRANT SELECT ON fleetlog.stat_subscription TO fleetlog_admin, pg_monitor;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_session() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_session TO fleetlog_admin, pg_monitor;

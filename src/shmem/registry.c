@@ -133,7 +133,14 @@ fl_registry_update(const FlConnInfo *info, uint8 *evict_reason)
 		entry->n_out = info->n_out;
 		entry->n_dropped = info->n_dropped;
 		entry->n_subscriptions = info->n_subscriptions;
+		entry->packets_in = info->packets_in;
+		entry->packets_out = info->packets_out;
+		entry->bytes_in = info->bytes_in;
+		entry->bytes_out = info->bytes_out;
 		entry->queued = info->queued;
+		entry->inflight = info->inflight;
+		entry->session = info->session;
+		entry->session_expiry = info->session_expiry;
 		entry->lagging = info->lagging;
 		evict = entry->evict;
 		*evict_reason = entry->evict_reason;

@@ -18,6 +18,7 @@
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/net.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
@@ -150,7 +151,48 @@ copy_registry(long *count)
 	return copy;
 }
 
-#define CONNECTION_COLUMNS 16
+#define CONNECTION_COLUMNS 29
+
+/* Columns tenant, device and role. */
+static int
+put_identity(const FlConnInfo *c, Datum *values, bool *nulls, int i)
+{
+	const char *slash = c->kind == FL_CONN_DEVICE ? strchr(c->identity, '/') : NULL;
+
+	nulls[i] = nulls[i + 1] = slash == NULL;
+	if (slash != NULL)
+	{
+		values[i] = PointerGetDatum(cstring_to_text_with_len(c->identity, slash - c->identity));
+		values[i + 1] = CStringGetTextDatum(slash + 1);
+	}
+	i += 2;
+	nulls[i] = c->kind != FL_CONN_ROLE;
+	values[i++] = CStringGetTextDatum(c->identity);
+	return i;
+}
+
+/* Columns listener to session_expiry_seconds. */
+static int
+put_transport(const FlConnInfo *c, Datum *values, bool *nulls, int i)
+{
+	static const char *const listeners[] = {"mqtt", "mqtts", "ws", "wss"};
+	const char *cipher = c->tls_version != 0 ? fl_net_cipher_name(c->tls_cipher) : NULL;
+
+	values[i++] = CStringGetTextDatum(listeners[c->listener & (FL_NET_KIND_TLS | FL_NET_KIND_WEBSOCKET)]);
+	nulls[i] = c->tls_version == 0;
+	values[i++] = CStringGetTextDatum(c->tls_version == 0x0304 ? "TLSv1.3" : "TLSv1.2");
+	values[i] = text_or_null(cipher != NULL ? cipher : "", &nulls[i]);
+	i++;
+	values[i++] = Int64GetDatum((int64) c->packets_in);
+	values[i++] = Int64GetDatum((int64) c->packets_out);
+	values[i++] = Int64GetDatum((int64) c->bytes_in);
+	values[i++] = Int64GetDatum((int64) c->bytes_out);
+	values[i++] = Int32GetDatum((int32) c->inflight);
+	values[i++] = BoolGetDatum(c->session);
+	nulls[i] = !c->session;
+	values[i++] = Int64GetDatum((int64) c->session_expiry);
+	return i;
+}
 
 static void
 put_connection(FunctionCallInfo fcinfo, const FlConnInfo *c)
@@ -178,6 +220,8 @@ put_connection(FunctionCallInfo fcinfo, const FlConnInfo *c)
 	values[i++] = BoolGetDatum(c->evict);
 	nulls[i] = !c->evict;
 	values[i++] = Int32GetDatum(c->evict_reason);
+	i = put_identity(c, values, nulls, i);
+	i = put_transport(c, values, nulls, i);
 	Assert(i == CONNECTION_COLUMNS);
 	put_row(fcinfo, values, nulls);
 }
