@@ -204,7 +204,11 @@ sub subscribe
     $body .= properties($opt{properties}) if $self->{version} == 5;
     $body .= join '', map { ref $_ ? str($_->[0]) . chr($_->[1]) : str($_) . "\0" } @$filters;
     $self->send_raw(packet(0x82, $body));
-    my $ack = $self->expect('SUBACK');
+    # What is subscribed to already may come before the answer: it is kept for whoever reads next.
+    my ($ack, @early);
+    while (ref($ack = $self->read_packet) && $ack->{name} eq 'PUBLISH') { push @early, $ack }
+    confess('expected SUBACK, got ' . (ref $ack ? $ack->{name} : $ack // 'nothing')) unless ref $ack && $ack->{name} eq 'SUBACK';
+    unshift @{ $self->{pushed} }, @early;
     confess("SUBACK for $ack->{pid}, expected $pid") unless $ack->{pid} == $pid;
     return @{ $ack->{reasons} };
 }
