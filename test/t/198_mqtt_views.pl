@@ -72,6 +72,14 @@ is(join(' ', map { $_->ending } @many), join(' ', ('0x98') x 12), 'and end');
 is($s->sql(q(SELECT fleetlog.disconnect('nobody'))), '0', 'nobody to disconnect');
 is($s->sql(q(SELECT count(*) FROM fleetlog.audit WHERE event = 'disconnect')), '4', 'each is in the audit');
 
+# ---- REVOKE, at both front doors ----
+
+@many = map { client('dash', 'pw-dash', "dash$_") } 1 .. 12;
+$_->subscribe([ 'acme/#' ]) for @many;
+is($s->sql('SELECT count(DISTINCT door) FROM fleetlog.stat_connection WHERE role = \'dash\''), '2', 'a role at both front doors');
+$s->sql('REVOKE SELECT ON telemetry FROM dash');
+is(join(' ', map { $_->ending } @many), join(' ', ('0x87') x 12), 'REVOKE reaches both');
+
 # ---- can ----
 
 $s->sql(q(SELECT fleetlog.allow('acme', 'publish', 'acme/shared/{device}')));
