@@ -286,7 +286,8 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 			fl_mqtt_props_set_bytes(&connack.props, FL_MQTT_P_ASSIGNED_CLIENT_ID, client_id, (uint32) len);
 		}
 	}
-	if (connect->will.present)
+	/* One that its session keeps was made when that was written. */
+	if (connect->will.present && conn->will == NULL)
 		fl_mqtt_keep_will(conn, connect);
 	conn->pending = NULL;
 	pfree(pending);

@@ -576,8 +576,8 @@ on_close(FlNetConn *net, const char *why)
 	fl_mqtt_share_return(conn);
 	fl_mqtt_free_subscriber(conn);
 	/* The will first: who takes over must find it on its way. */
-	if (was_open && conn->will != NULL && !conn->no_will && !conn->door->stopping)
-		fl_mqtt_publish_will(conn);
+	if (was_open && conn->will != NULL)
+		fl_mqtt_leave_will(conn);
 	fl_mqtt_leave_session(conn);
 	conn->registered = false;
 	if (conn->will)

@@ -175,7 +175,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_take_evictions(door);
 	fl_mqtt_retry_takeovers(door);
 	fl_mqtt_retry_sessions(door);
-	fl_mqtt_retry_wills(door);
+	fl_mqtt_wills_run(door);
 	fl_mqtt_resume_full(door);
 	fl_mqtt_feed_interest(door);
 	fl_mqtt_feed_run(door);
@@ -212,14 +212,17 @@ recover(FlMqttDoor *door, bool trimmed)
 	door->current = NULL;
 	door->current_lag = NULL;
 	door->record_event = NULL;
+	door->record_will = false;
 	fl_buf_reset(&door->out);
 	fl_buf_reset(&door->headers);
 	feed = fl_mqtt_feed_failed(door) || again;
 	FL_COUNT(FL_C_ERRORS, 1);
 	if (conn != NULL && fl_net_is_open(&conn->net))
 	{
-		/* Its will, if any, is not worth a second error. */
+		/* Its will, if any, is not worth a second error; one that its session has stays there. */
 		conn->no_will = true;
+		if (conn->will != NULL)
+			conn->will->stored = false;
 		fl_net_close(&conn->net, "internal error");
 	}
 	return feed || conn != NULL;

@@ -162,6 +162,8 @@ typedef struct FlMqttWillMessage
 {
 	uint8 qos;
 	uint8 version;
+	bool stored;   /* its session keeps it, too */
+	uint32 number; /* ... under this number */
 	uint32 len; /* of a PUBLISH of that version */
 	uint8 bytes[FLEXIBLE_ARRAY_MEMBER];
 } FlMqttWillMessage;
@@ -526,6 +528,7 @@ struct FlMqttDoor
 	FlBuf headers; /* one header list */
 	uint8 event[FL_SESSION_RECEIVED_SIZE];
 	uint8 *record_event; /* of the message at hand, NULL = none */
+	bool record_will;    /* ... which is the will of a session */
 	char *keys;    /* record key and shard key */
 	FlIdentity identity;
 	uint64 identity_of; /* connection whose identity that is, 0 = nobody's */
@@ -610,6 +613,7 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 #define FL_MQTT_COOKIE_CHECKPOINT (0x500000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_SENT      (0x600000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_SENT_RELEASED (0x700000 | FL_MQTT_COOKIE_JOURNALED)
+#define FL_MQTT_COOKIE_WILL      0x800000 /* the will of a session, which has a number of its own (will.c) */
 
 /* in session.c */
 extern void fl_mqtt_sessions_init(FlMqttDoor *door);
@@ -931,9 +935,20 @@ extern bool fl_mqtt_user_agrees(const FlIdentity *identity, FlMqttBytes user);
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);
 extern void fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect);
-extern void fl_mqtt_publish_will(FlMqttConn *conn);
-extern void fl_mqtt_retry_wills(FlMqttDoor *door);
+/* The connection is closing: its will is published, left to its session, or discarded. */
+extern void fl_mqtt_leave_will(FlMqttConn *conn);
+/* What did not find room, and what is due of sessions. */
+extern void fl_mqtt_wills_run(FlMqttDoor *door);
 extern bool fl_mqtt_wills_wait(void);
+/*
+ * The events that give the connection's session its will, or take it the one that it has
+ * (0: none); false: there is no memory for it.
+ */
+extern bool fl_mqtt_note_will(FlMqttConn *conn, const FlMqttConnect *connect, uint32 kept, FlBuf *out);
+/* The session ends now: its will goes before. */
+extern void fl_mqtt_publish_session_will(FlMqttDoor *door, const FlSessionRef *session);
+/* The fate of a session's will is known. */
+extern bool fl_mqtt_will_done(FlMqttDoor *door, uint64 id, FlError err);
 
 /* in log.c */
 /* May a line of this kind be written now?  Says how many were left out. */

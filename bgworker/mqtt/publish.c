@@ -207,13 +207,14 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.headers_len = (int32) door->headers.len - 1;
 	rec.state = fl_state_is_value(mount, publish->retain);
 	rec.mounts = fl_catalog_mounts_digest();
-	rec.wait = publish->qos > 0 && conn_id != 0;
+	rec.wait = (publish->qos > 0 || door->record_will) && conn_id != 0;
 	rec.conn_id = conn_id;
 	rec.cookie = publish->packet_id | (publish->qos == 2 ? FL_MQTT_COOKIE_QOS2 : 0);
 	if (door->record_event != NULL)
 	{
 		rec.event = door->record_event;
-		rec.cookie |= FL_MQTT_COOKIE_JOURNALED;
+		rec.event_len = door->record_will ? FL_SESSION_WILL_DONE_SIZE : FL_SESSION_RECEIVED_SIZE;
+		rec.cookie |= door->record_will ? FL_MQTT_COOKIE_WILL : FL_MQTT_COOKIE_JOURNALED;
 	}
 	return fl_ingest_add(door->ingest, &rec);
 }
@@ -435,6 +436,8 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 	FlMqttConn *conn;
 
 	FL_STOP_POINT("door_before_ack");
+	if (cookie & FL_MQTT_COOKIE_WILL)
+		return fl_mqtt_will_done(door, conn_id, err);
 	conn = fl_mqtt_find(door, conn_id);
 	if (fl_mqtt_session_done(door, conn, conn_id, cookie, err))
 		return fl_mqtt_find(door, conn_id) != NULL;

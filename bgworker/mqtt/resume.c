@@ -363,6 +363,8 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 		case FL_SESSION_UNSUBSCRIBED:
 		case FL_SESSION_CHECKPOINT:
 		case FL_SESSION_SENT_DONE:
+		case FL_SESSION_WILL:
+		case FL_SESSION_WILL_DONE:
 			break;
 	}
 }

@@ -156,12 +156,52 @@ attach(FlMqttConn *conn)
 	return true;
 }
 
+/* The session's number goes back when it is not known to be in the journal. */
+static void
+forget_session(FlMqttConn *conn)
+{
+	if (conn->session.number == 0)
+		return;
+	fl_session_unreserve(&conn->session);
+	fl_session_detach(&conn->session, conn->id);
+	conn->session.number = 0;
+	fl_mqtt_free_received(conn);
+}
+
+static void
+refuse_session(FlMqttConn *conn, const char *why)
+{
+	fl_buf_reset(&conn->door->out);
+	stop_waiting(conn);
+	fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED, why);
+}
+
+/* False: it has been refused. */
+static bool
+open_anew(FlMqttConn *conn, uint32 expiry)
+{
+	char name[FL_SESSION_NAME_MAX];
+	FlSessionEvent event;
+
+	if (!fl_session_reserve(conn->door->index, &conn->session))
+	{
+		refuse_session(conn, "fleetlog.max_sessions or fleetlog.session_memory is reached");
+		return false;
+	}
+	event = event_of(&conn->session, FL_SESSION_OPENED);
+	event.expiry_s = expiry;
+	event.window = conn->max_unacked;
+	event.key = conn->key.digest;
+	set_name(conn, &event, name);
+	fl_session_encode_event(&conn->door->out, &event);
+	return true;
+}
+
 /* What has to be written before this client can be let in; false: it has been refused. */
 static bool
-prepare_events(FlMqttConn *conn, const FlSessionFound *found, bool keep, uint32 expiry)
+prepare_events(FlMqttConn *conn, const FlMqttConnect *connect, const FlSessionFound *found, bool keep, uint32 expiry)
 {
 	FlBuf *out = &conn->door->out;
-	char name[FL_SESSION_NAME_MAX];
 	FlSessionEvent event;
 
 	fl_buf_reset(out);
@@ -177,35 +217,13 @@ prepare_events(FlMqttConn *conn, const FlSessionFound *found, bool keep, uint32 
 		event.window = conn->max_unacked;
 		fl_session_encode_event(out, &event);
 	}
-	if (keep || expiry == 0)
-		return true;
-	if (!fl_session_reserve(conn->door->index, &conn->session))
-	{
-		fl_buf_reset(out);
-		stop_waiting(conn);
-		fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED,
-							   "fleetlog.max_sessions or fleetlog.session_memory is reached");
+	if (!keep && expiry != 0 && !open_anew(conn, expiry))
 		return false;
-	}
-	event = event_of(&conn->session, FL_SESSION_OPENED);
-	event.expiry_s = expiry;
-	event.window = conn->max_unacked;
-	event.key = conn->key.digest;
-	set_name(conn, &event, name);
-	fl_session_encode_event(out, &event);
-	return true;
-}
-
-/* The session's number goes back when it is not known to be in the journal. */
-static void
-forget_session(FlMqttConn *conn)
-{
-	if (conn->session.number == 0)
-		return;
-	fl_session_unreserve(&conn->session);
-	fl_session_detach(&conn->session, conn->id);
-	conn->session.number = 0;
-	fl_mqtt_free_received(conn);
+	if (conn->session.number == 0 || fl_mqtt_note_will(conn, connect, keep ? found->will : 0, out))
+		return true;
+	forget_session(conn);
+	refuse_session(conn, "fleetlog.session_memory has no room for its will");
+	return false;
 }
 
 /* True: the connection may be opened now. */
@@ -232,6 +250,13 @@ begin_session(FlMqttConn *conn, const FlMqttConnect *connect)
 		wait_for_session(conn);
 		return false;
 	}
+	/* Its session ends, and with it the delay of the will (MQTT-3.1.2-8). */
+	if (is_found && !keep && found.will != 0)
+	{
+		fl_mqtt_publish_session_will(conn->door, &found.ref);
+		wait_for_session(conn);
+		return false;
+	}
 	if (keep)
 		conn->session = found.ref;
 	/* From here on its time does not run. */
@@ -243,7 +268,7 @@ begin_session(FlMqttConn *conn, const FlMqttConnect *connect)
 	}
 	conn->session_expiry_s = expiry;
 	conn->pending->session_present = keep;
-	if (!prepare_events(conn, is_found ? &found : NULL, keep, expiry))
+	if (!prepare_events(conn, connect, is_found ? &found : NULL, keep, expiry))
 		return false;
 	if (conn->door->out.len == 0)
 		return true;

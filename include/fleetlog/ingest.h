@@ -61,7 +61,8 @@ typedef struct FlIngestRecord
 	int32		headers_len;
 	bool		state;			/* its value goes into a state table (state.h), as the mounts were */
 	uint32		mounts;			/* fl_catalog_mounts_digest of these mounts */
-	uint8	   *event;			/* session event RECEIVED, whose distance is set here; NULL = none */
+	uint8	   *event;			/* session event: RECEIVED, whose distance is set here, or WILL_DONE; NULL = none */
+	uint32		event_len;
 	bool		wait;			/* somebody waits for the position (QoS 1, 2) */
 	uint64		conn_id;		/* handed back; 0 = nobody */
 	uint64		cookie;			/* handed back, e.g. packet identifier */

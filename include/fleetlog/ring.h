@@ -41,7 +41,7 @@ extern uint32 fl_door_ring_bytes(void);
 
 /* Largest body that may be put into a ring, and session events behind it. */
 extern uint32 fl_ring_max_body(void);
-#define FL_RING_MAX_EVENTS	(32 * 1024)
+#define FL_RING_MAX_EVENTS	(160 * 1024)
 
 /* ---- the door's side ------------------------------------------------------ */
 

@@ -82,6 +82,7 @@ typedef struct FlSessionFound
 	uint16		window;
 	bool		expired;		/* over, and not forgotten yet */
 	bool		draining;		/* something of it may still be with the appender */
+	uint32		will;			/* number of the will that it keeps; 0: none */
 } FlSessionFound;
 
 extern Size fl_sessions_size(void);
@@ -122,6 +123,38 @@ extern void fl_session_detach(const FlSessionRef *ref, uint64 conn_id);
 
 /* A door has died: its connections have gone. */
 extern void fl_sessions_clear_door(int door);
+
+/* ---- wills that are kept with their session ------------------------------------ */
+
+/* Is there memory for a will of so many bytes, beyond what is left to sessions that are there? */
+extern bool fl_session_has_room(size_t bytes);
+
+/* Is this will still kept?  Else its session has ended, or never had the memory. */
+extern bool fl_session_keeps_will(const FlSessionRef *ref, uint32 number);
+
+/* A will that a door publishes. */
+typedef struct FlSessionWill
+{
+	FlSessionRef ref;
+	uint32		number;
+} FlSessionWill;
+
+/*
+ * The keeper has found some that are due?  The next of them, for this door alone from
+ * now on, its bytes in `out`; false: there is none.  Its record is written together
+ * with WILL_DONE, or it is given back.
+ */
+extern bool fl_session_wills_wait(void);
+extern bool fl_session_next_will(int door, FlSessionWill *will, FlBuf *out);
+
+/* Likewise the will of a session that is to end now; false: it has none, or a door has it. */
+extern bool fl_session_take_will(const FlSessionRef *ref, int door, FlSessionWill *will, FlBuf *out);
+
+/*
+ * It was not written, as far as this door knows: it is due again, in_doubt: when the
+ * appender has consumed all that the door has given it.
+ */
+extern void fl_session_return_will(const FlSessionWill *will, int door, bool in_doubt);
 
 /* ---- the journal, for turns ---------------------------------------------------- */
 

@@ -28,6 +28,7 @@
 #define FL_SESSION_KEY_LEN  16
 #define FL_SESSION_MAX_SUBSCRIPTIONS 10000 /* of one session: they are looked for one by one */
 #define FL_SESSION_MAX_FILTER_BYTES (4 * 1024 * 1024) /* of their events */
+#define FL_SESSION_MAX_WILL (136 * 1024) /* bytes of a will, with whose it is */
 #define FL_SESSION_NAME_MAX 72 /* bytes of a session's name that are kept for views */
 
 /* Type codes are part of the stored format. */
@@ -50,7 +51,9 @@ typedef enum FlSessionEventType
 	FL_SESSION_SENT_RELEASED = 15, /* its PUBREC has come */
 	FL_SESSION_SENT_DONE = 16,     /* PUBACK or PUBCOMP has come */
 	FL_SESSION_EXACT = 17, /* below this record of a shard nothing is sent at this QoS any more but what is under way */
-	FL_SESSION_START = 18  /* below this record of a shard nothing is for one of its filters */
+	FL_SESSION_START = 18, /* below this record of a shard nothing is for one of its filters */
+	FL_SESSION_WILL = 19,  /* what is to be published when its client has been away for so long */
+	FL_SESSION_WILL_DONE = 20 /* ... and has been, or is not to be any more */
 } FlSessionEventType;
 
 /* Fields that an event's type does not have are zero. */
@@ -81,6 +84,10 @@ typedef struct FlSessionEvent
 	uint32_t id;         /* SUBSCRIBED: subscription identifier, 0 = none */
 	const uint8_t *text; /* SUBSCRIBED, UNSUBSCRIBED: the filter, borrowed */
 	uint16_t text_len;   /* and START */
+	uint32_t number;     /* WILL, WILL_DONE: which will; never 0 */
+	uint32_t delay_s;    /* WILL */
+	const uint8_t *data; /* WILL: what the front door makes of it, borrowed */
+	uint32_t data_len;
 } FlSessionEvent;
 
 /* Appends one event; a name that is too long is cut.  Failure is sticky in out. */
@@ -108,6 +115,7 @@ extern bool fl_session_next_event(FlSessionReader *reader, FlSessionEvent *event
  * be: sets the distance in its bytes.
  */
 #define FL_SESSION_RECEIVED_SIZE 16
+#define FL_SESSION_WILL_DONE_SIZE 11
 extern void fl_session_set_distance(uint8_t *received, uint16_t distance);
 
 #endif /* FLEETLOG_SESSION_EVENT_H */

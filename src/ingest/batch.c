@@ -25,6 +25,7 @@
 
 /* Larger buffers than this are given back. */
 #define KEEP_BUFFER		(2 * FL_INGEST_MAX_RAW)
+#define KEEP_EVENTS		(64 * 1024)
 
 static void
 reset_batch(FlIngestBatch *batch)
@@ -75,7 +76,7 @@ void
 fl_ingest_batch_free(FlIngest *ing, FlIngestBatch *batch)
 {
 	if (ing->nkept < FL_INGEST_KEEP &&
-		batch->builder.buf.cap <= KEEP_BUFFER && batch->body.cap <= KEEP_BUFFER)
+		batch->builder.buf.cap <= KEEP_BUFFER && batch->body.cap <= KEEP_BUFFER && batch->events.cap <= KEEP_EVENTS)
 	{
 		ing->kept[ing->nkept++] = batch;
 		return;
@@ -132,8 +133,9 @@ note_created(FlIngestBatch *batch, int64 created)
 static void
 add_events(FlIngestBatch *batch, const FlIngestRecord *rec, const uint8 *events, uint32 len)
 {
-	FlEventSpan span = {.index = batch->nrecords,.len = len,.counted = rec->event != NULL};
+	FlEventSpan span = {.index = batch->nrecords,.len = len};
 
+	span.counted = rec->event != NULL && rec->event[0] == FL_SESSION_RECEIVED;
 	if (span.counted)
 		fl_session_set_distance(rec->event, (uint16) span.index);
 	fl_write_bytes(&batch->events, events, len);

@@ -330,7 +330,7 @@ fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec)
 	if (err != FL_ERR_NONE)
 		return err;
 	return add_record(ing, rec, reserved, headers, headers_len, rec->event,
-					  rec->event != NULL ? FL_SESSION_RECEIVED_SIZE : 0);
+					  rec->event != NULL ? rec->event_len : 0);
 }
 
 /*

@@ -28,8 +28,8 @@ fl_session_is_over(const FlSession *s, TimestampTz now)
 	return s->conn_id == 0 && now - s->since >= (int64) s->expiry_s * USECS_PER_SEC;
 }
 
-static bool
-is_draining(const FlSession *s)
+bool
+fl_session_is_draining(const FlSession *s)
 {
 	return s->drain_to != 0 && pg_atomic_read_u64(&fl_shared->doors[s->door].in_tail) < s->drain_to;
 }
@@ -51,7 +51,8 @@ fl_session_find(const FlConnKey *key, FlSessionFound *found)
 		found->expiry_s = s->expiry_s;
 		found->window = s->window;
 		found->expired = fl_session_is_over(s, GetCurrentTimestamp());
-		found->draining = is_draining(s);
+		found->draining = fl_session_is_draining(s);
+		found->will = s->will != 0 ? fl_will_number(s) : 0;
 		is_found = true;
 		break;
 	}
@@ -142,7 +143,8 @@ fl_session_attach(const FlSessionRef *ref, int door, uint64 conn_id, FlSessionIt
 
 	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
 	s = fl_store_session(ref->number, ref->generation);
-	if (s != NULL && s->state == FL_SESSION_KEPT)
+	/* Who comes back while his will is being published waits for its end. */
+	if (s != NULL && s->state == FL_SESSION_KEPT && !fl_will_is_taken(s))
 	{
 		s->conn_id = conn_id;
 		s->door = (int16) door;
@@ -188,5 +190,6 @@ fl_sessions_clear_door(int door)
 		s->since = now;
 		s->drain_to = ring;
 	}
+	fl_wills_clear_door(door, ring);
 	LWLockRelease(fl_store->lock);
 }

@@ -102,7 +102,7 @@ dump_items(FlBuf *out, const FlSessionEvent *session, const FlSession *s)
 size_t
 fl_store_dump_bound(const FlSession *s)
 {
-	return SESSION_BYTES + ITEM_BYTES * (size_t) s->n_items + s->subscription_bytes;
+	return SESSION_BYTES + ITEM_BYTES * (size_t) s->n_items + s->subscription_bytes + fl_wills_dump_bound(s);
 }
 
 void
@@ -114,6 +114,7 @@ fl_store_dump_session(FlBuf *out, uint32 number, const FlSession *s)
 	};
 
 	fl_session_encode_event(out, &e);
+	fl_wills_dump(out, s, &e);
 	if (s->conn_id == 0)
 	{
 		e.type = FL_SESSION_AWAY;
@@ -220,7 +221,12 @@ fl_store_dump_expired(FlBuf *out, TimestampTz now, int max)
 		elog(ERROR, "out of memory for the ends of sessions");
 	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
 	if (at >= fl_store->sessions.fresh)
+	{
 		at = 1;
+		/* Those that nobody has taken since are found again. */
+		pg_atomic_write_u32(&fl_store->n_due, 0);
+		fl_store->more_due = false;
+	}
 	for (; at < fl_store->sessions.fresh && n < max; at++)
 	{
 		FlSession  *s = &fl_store_sessions[at];
@@ -228,6 +234,12 @@ fl_store_dump_expired(FlBuf *out, TimestampTz now, int max)
 
 		if (is_abandoned(s))
 			fl_store_give_number(at);
+		else if (s->state >= FL_SESSION_KEPT && s->will != 0)
+		{
+			/* It ends when its will is in the log. */
+			if (fl_will_is_due(s, now))
+				fl_will_list(at, s);
+		}
 		else if (s->state >= FL_SESSION_KEPT && s->conn_id == 0 && fl_session_is_over(s, now))
 		{
 			/* Nobody takes it up any more, whether or not the event can be written. */

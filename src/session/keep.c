@@ -109,6 +109,8 @@ end_expired(void)
 		fl_buf_free(&buf);
 		fl_keep_commit();
 	} while (n == EXPIRED);
+	if (fl_session_wills_wait())
+		wake_doors();
 }
 
 /* Somebody dropped the streams: that is how sessions are forgotten on purpose. */

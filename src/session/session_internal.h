@@ -44,6 +44,8 @@ typedef struct FlSession
 	uint32		sent_order;		/* of the last delivery */
 	uint16		n_subscriptions;
 	uint16		n_received;		/* of the items, how many are messages of the client */
+	uint32		will;			/* block of its will; 0: none */
+	uint32		unused;
 	char		name[FL_SESSION_NAME_MAX];
 } FlSession;
 
@@ -80,6 +82,23 @@ typedef struct FlTextBlock
 	char		text[FL_TEXT_BYTES];
 } FlTextBlock;
 
+/* A block seen as the head of a will; FlTextBlocks behind it have what does not fit. */
+#define FL_WILL_BYTES			96
+
+typedef struct FlWillBlock
+{
+	uint32		more;			/* first further block of its bytes */
+	uint32		number;			/* by which the event that ends it names it */
+	uint32		len;
+	uint32		delay_s;
+	uint64		drain_to;		/* one more than the position of the door's ring behind which its fate is known; 0: the door knows */
+	int16		door;			/* which publishes it; -1: nobody does */
+	uint16		unused[3];
+	char		bytes[FL_WILL_BYTES];
+} FlWillBlock;
+
+#define FL_MAX_DUE_WILLS		1024	/* that are listed for the doors at a time */
+
 /* An array whose places are given out and taken back. */
 typedef struct FlPool
 {
@@ -112,6 +131,9 @@ typedef struct FlSessionStore
 	uint32		n_buckets;		/* a power of two */
 	uint32		n_kept;			/* sessions that can be found */
 	uint16		generation;		/* last one given out */
+	FlSessionRef due[FL_MAX_DUE_WILLS]; /* sessions whose will is due */
+	bool		more_due;		/* there are more than these */
+	pg_atomic_uint32 n_due;		/* written under the lock */
 } FlSessionStore;
 
 extern FlSessionStore *fl_store;
@@ -168,7 +190,37 @@ extern void fl_subscriptions_drop(FlSession *s);
 /* Append them as events, whose session and generation are set in *e. */
 extern void fl_subscriptions_dump(FlBuf *out, const FlSession *s, FlSessionEvent *e);
 
+/* A text in FlTextBlocks behind *link; false: no memory is left, and what was taken is in the chain. */
+extern bool fl_store_add_text(uint32 *link, const uint8 *text, Size len);
+extern void fl_store_give_text(uint32 number);
+extern void fl_store_copy_text(uint32 number, uint8 *to, Size len);
+
+/* ---- wills.c: likewise, of its will ---- */
+
+extern void fl_wills_apply_will(FlSession *s, const FlSessionEvent *e);
+extern void fl_wills_apply_done(FlSession *s, const FlSessionEvent *e);
+extern void fl_wills_drop(FlSession *s);
+extern size_t fl_wills_dump_bound(const FlSession *s);
+extern void fl_wills_dump(FlBuf *out, const FlSession *s, FlSessionEvent *e);
+
+extern uint32 fl_will_number(const FlSession *s);
+
+/* Does a door publish it, as far as is known? */
+extern bool fl_will_is_taken(const FlSession *s);
+
+/* The session is nobody's now; its will, if any, has to be published before it may end. */
+extern bool fl_will_is_due(const FlSession *s, TimestampTz now);
+
+/* List it for the doors, which are to be told. */
+extern void fl_will_list(uint32 number, const FlSession *s);
+
+/* A door has died that may have had wills. */
+extern void fl_wills_clear_door(int door, uint64 ring);
+
 /* ---- attach.c ---- */
+
+/* Something of the session may still lie in the ring of the door that it had. */
+extern bool fl_session_is_draining(const FlSession *s);
 
 /* Its time is up, and nobody is connected; or it must end for want of memory. */
 extern bool fl_session_is_over(const FlSession *s, TimestampTz now);

@@ -30,7 +30,7 @@
 
 #define TRANCHE			"fleetlog sessions"
 
-StaticAssertDecl(sizeof(FlSession) == 152, "a session has no padding");
+StaticAssertDecl(sizeof(FlSession) == 160, "a session has no padding");
 StaticAssertDecl(sizeof(FlItemBlock) == 128, "nor has a block of items");
 StaticAssertDecl(sizeof(FlConnKey) == FL_SESSION_KEY_LEN, "a session is found by its connection's key");
 
@@ -105,6 +105,8 @@ clear_store(Oid database)
 	clear_pool(&fl_store->sessions);
 	clear_pool(&fl_store->blocks);
 	fl_store->n_kept = 0;
+	pg_atomic_write_u32(&fl_store->n_due, 0);
+	fl_store->more_due = false;
 }
 
 void
@@ -130,6 +132,7 @@ fl_sessions_init(void)
 	pg_atomic_init_u32(&fl_store->wanted, 0);
 	pg_atomic_init_u64(&fl_store->journaled, 0);
 	pg_atomic_init_u64(&fl_store->broken, 0);
+	pg_atomic_init_u32(&fl_store->n_due, 0);
 	clear_store(InvalidOid);
 }
 
@@ -269,6 +272,7 @@ drop_all(FlSession *s)
 {
 	fl_items_drop(s);
 	fl_subscriptions_drop(s);
+	fl_wills_drop(s);
 }
 
 static void
@@ -377,6 +381,12 @@ apply_to_kept(FlSession *s, const FlSessionEvent *e)
 		case FL_SESSION_AWAY:
 			s->since = e->since;
 			break;
+		case FL_SESSION_WILL:
+			fl_wills_apply_will(s, e);
+			break;
+		case FL_SESSION_WILL_DONE:
+			fl_wills_apply_done(s, e);
+			break;
 		case FL_SESSION_OPENED:
 		case FL_SESSION_ENDED:
 		case FL_SESSION_AT:
@@ -397,6 +407,8 @@ apply(const FlSessionEvent *e)
 		end_session(e->session);
 	else if (s != NULL && s->state == FL_SESSION_KEPT)
 		apply_to_kept(s, e);
+	else if (s != NULL && s->state == FL_SESSION_ENDING && e->type == FL_SESSION_WILL_DONE)
+		fl_wills_apply_done(s, e);
 }
 
 FlResult

@@ -64,27 +64,31 @@ find(FlSession *s, const FlSessionEvent *e)
 	return link;
 }
 
+void
+fl_store_give_text(uint32 number)
+{
+	while (number != 0)
+	{
+		uint32		next = text_of(number)->next;
+
+		fl_store_give_block(number);
+		number = next;
+	}
+}
+
 static void
 give_blocks(uint32 number)
 {
 	uint32		more = head_of(number)->more;
 
 	fl_store_give_block(number);
-	while (more != 0)
-	{
-		uint32		next = text_of(more)->next;
-
-		fl_store_give_block(more);
-		more = next;
-	}
+	fl_store_give_text(more);
 }
 
-/* The text behind the head's part; false: no memory is left, and what was taken is in the chain. */
-static bool
-add_text(FlSubscriptionBlock *head, const uint8 *text, Size len)
+bool
+fl_store_add_text(uint32 *link, const uint8 *text, Size len)
 {
-	uint32	   *link = &head->more;
-
+	*link = 0;
 	while (len > 0)
 	{
 		Size		n = Min(len, FL_TEXT_BYTES);
@@ -118,7 +122,7 @@ add(FlSession *s, const FlSessionEvent *e)
 	memset(head, 0, sizeof(*head));
 	head->len = e->text_len;
 	memcpy(head->text, e->text, first);
-	if (!add_text(head, e->text + first, e->text_len - first))
+	if (!fl_store_add_text(&head->more, e->text + first, e->text_len - first))
 	{
 		give_blocks(number);
 		return 0;
@@ -182,6 +186,19 @@ fl_subscriptions_drop(FlSession *s)
 	s->subscription_bytes = 0;
 }
 
+void
+fl_store_copy_text(uint32 number, uint8 *to, Size len)
+{
+	for (; number != 0 && len > 0; number = text_of(number)->next)
+	{
+		Size		n = Min(len, FL_TEXT_BYTES);
+
+		memcpy(to, text_of(number)->text, n);
+		to += n;
+		len -= n;
+	}
+}
+
 /* The filter in one piece; the buffer has room for the longest. */
 static const uint8 *
 whole_text(const FlSubscriptionBlock *head, uint8 *buffer)
@@ -191,13 +208,7 @@ whole_text(const FlSubscriptionBlock *head, uint8 *buffer)
 	if (head->more == 0)
 		return (const uint8 *) head->text;
 	memcpy(buffer, head->text, at);
-	for (uint32 b = head->more; b != 0; b = text_of(b)->next)
-	{
-		Size		n = Min(head->len - at, FL_TEXT_BYTES);
-
-		memcpy(buffer + at, text_of(b)->text, n);
-		at += n;
-	}
+	fl_store_copy_text(head->more, buffer + at, head->len - at);
 	return buffer;
 }
 

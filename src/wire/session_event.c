@@ -147,6 +147,17 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 			write_session(out, event);
 			fl_write_le16(out, event->packet_id);
 			break;
+		case FL_SESSION_WILL:
+			write_session(out, event);
+			fl_write_le32(out, event->number);
+			fl_write_le32(out, event->delay_s);
+			fl_write_le32(out, event->data_len);
+			fl_write_bytes(out, event->data, event->data_len);
+			break;
+		case FL_SESSION_WILL_DONE:
+			write_session(out, event);
+			fl_write_le32(out, event->number);
+			break;
 	}
 }
 
@@ -287,6 +298,23 @@ decode_sent(FlSessionReader *reader, FlSessionEvent *event)
 }
 
 static void
+decode_will(FlReader *in, FlSessionEvent *event)
+{
+	read_session(in, event);
+	event->number = fl_read_le32(in);
+	if (event->type == FL_SESSION_WILL)
+	{
+		event->delay_s = fl_read_le32(in);
+		event->data_len = fl_read_le32(in);
+		if (event->data_len == 0 || event->data_len > FL_SESSION_MAX_WILL)
+			in->failed = true;
+		event->data = fl_read_bytes(in, event->data_len);
+	}
+	if (event->number == 0)
+		in->failed = true;
+}
+
+static void
 decode_one(FlSessionReader *reader, FlSessionEvent *event)
 {
 	FlReader *in = &reader->in;
@@ -350,6 +378,10 @@ decode_one(FlSessionReader *reader, FlSessionEvent *event)
 		case FL_SESSION_SENT_DONE:
 			read_session(in, event);
 			event->packet_id = fl_read_le16(in);
+			return;
+		case FL_SESSION_WILL:
+		case FL_SESSION_WILL_DONE:
+			decode_will(in, event);
 			return;
 	}
 	reader->result = FL_UNSUPPORTED;

@@ -35,6 +35,9 @@ static const FlSessionEvent samples[] = {
 	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 2,.qos = 1,.retain = true,.aside = true,.distance = 1},
 	{.type = FL_SESSION_SENT_RELEASED,.session = 9,.generation = 4,.packet_id = 65535},
 	{.type = FL_SESSION_SENT_DONE,.session = 9,.generation = 4,.packet_id = 1},
+	{.type = FL_SESSION_WILL,.session = 9,.generation = 4,.number = 4294967295u,.delay_s = 4294967295u,
+	.data = (const uint8_t *) "last\0word",.data_len = 9},
+	{.type = FL_SESSION_WILL_DONE,.session = 9,.generation = 4,.number = 1},
 };
 
 #define N_SAMPLES ((int) (sizeof(samples) / sizeof(samples[0])))
@@ -60,6 +63,8 @@ check_same(const FlSessionEvent *a, const FlSessionEvent *b)
 	FL_CHECK(a->no_local == b->no_local && a->as_published == b->as_published && a->id == b->id);
 	FL_CHECK(a->position == b->position && a->end_on_drop == b->end_on_drop);
 	FL_CHECK(a->text_len == b->text_len && (a->text == NULL || memcmp(a->text, b->text, a->text_len) == 0));
+	FL_CHECK(a->number == b->number && a->delay_s == b->delay_s && a->data_len == b->data_len);
+	FL_CHECK(a->data == NULL || memcmp(a->data, b->data, a->data_len) == 0);
 	if (a->type == FL_SESSION_RECEIVED || a->type == FL_SESSION_SENT)
 		FL_CHECK(a->stream == at.stream && a->shard == at.shard && a->log_offset == at.log_offset + b->distance);
 	if (a->type == FL_SESSION_BOOKMARK || a->type == FL_SESSION_EXACT || a->type == FL_SESSION_START)
