@@ -528,7 +528,7 @@ struct FlMqttDoor
 	FlBuf headers; /* one header list */
 	uint8 event[FL_SESSION_RECEIVED_SIZE];
 	uint8 *record_event; /* of the message at hand, NULL = none */
-	bool record_will;    /* ... which is the will of a session */
+	bool record_will;    /* ... which is the will of a session, and not with ingest yet */
 	char *keys;    /* record key and shard key */
 	FlIdentity identity;
 	uint64 identity_of; /* connection whose identity that is, 0 = nobody's */

@@ -164,6 +164,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 {
 	const FlStreamInfo *stream;
 	FlIngestRecord rec = {0};
+	FlError err;
 	FlMqttBytes key;
 	FlMqttBytes shard_key;
 
@@ -216,7 +217,10 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 		rec.event_len = door->record_will ? FL_SESSION_WILL_DONE_SIZE : FL_SESSION_RECEIVED_SIZE;
 		rec.cookie |= door->record_will ? FL_MQTT_COOKIE_WILL : FL_MQTT_COOKIE_JOURNALED;
 	}
-	return fl_ingest_add(door->ingest, &rec);
+	err = fl_ingest_add(door->ingest, &rec);
+	if (err == FL_ERR_NONE)
+		door->record_will = false;
+	return err;
 }
 
 static void

@@ -346,7 +346,8 @@ retry_discarded(FlMqttDoor *door)
 	{
 		Discarded *d = dlist_head_element(Discarded, node, &discarded);
 
-		if (write_done(door, &d->will, 0) != FL_ERR_NONE)
+		/* Where the session has gone, so has the will. */
+		if (fl_session_keeps_will(&d->will.ref, d->will.number) && write_done(door, &d->will, 0) != FL_ERR_NONE)
 			return;
 		dlist_delete(&d->node);
 		pfree(d);
@@ -380,6 +381,9 @@ route_stored(FlMqttDoor *door, const FlSessionWill *will, uint64 id, FlMqttConn 
 	door->record_event = door->event;
 	door->record_will = true;
 	err = route_will(door, identity, message, id, why);
+	/* A publish that has gone to nobody's log has left the event. */
+	if (err == FL_ERR_NONE && door->record_will)
+		err = write_done(door, will, id);
 	door->record_event = NULL;
 	door->record_will = false;
 	return err;
