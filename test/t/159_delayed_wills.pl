@@ -167,7 +167,9 @@ $s->kill9_and_start;
 end_session('snap');
 is(wills('snap'), 'w', 'a will comes from the snapshot');
 
+my %by_door;
 # A client that is gone, whose will is about to be published: the next process that comes to the point stands there.
+# True when it does, false when the will has gone another way: whether a door writes by itself is a matter of speed.
 sub stop_in_the_middle
 {
     my ($id, $point) = @_;
@@ -176,30 +178,28 @@ sub stop_in_the_middle
     client($id, 1)->reset;
     $s->wait_for("SELECT connected FROM fleetlog.stat_session WHERE client_id = '$id'", 'f', "$id to be gone");
     $s->stop_points($point);
-    $s->wait_stopped_at($point);
-    return;
+    if (!$by_door{$point}) { $s->wait_stopped_at($point); return 1; }
+    my $there = "SELECT count(*) > 0 FROM fleetlog.stat_worker WHERE stop_point = '$point'";
+    $s->wait_for("SELECT ($there) OR EXISTS (SELECT FROM telemetry WHERE key = 'acme/d1/$id')", 't', "a process to stop at $point, or the will");
+    return $s->sql($there) eq 't';
 }
-# Killed in the middle of it, at each point: once.
-for my $point (qw(journal_after_write door_after_write door_after_commit door_before_flush door_before_ack))
+# Killed in the middle of it, at each point: once.  Those of a door that writes by itself are tried a few times.
+%by_door = map { $_ => 1 } qw(door_after_write door_after_commit door_before_flush);
+for my $point (qw(journal_after_write door_before_ack appender_after_write appender_after_commit flusher_before_flush), sort keys %by_door)
 {
-    stop_in_the_middle("at-$point", $point);
+    my $n = 0;
+    my $there;
+    do { $there = stop_in_the_middle("at-$point-" . ++$n, $point); } until $there || $n == ($by_door{$point} ? 3 : 1);
+    note("$point: nobody came by") unless $there;
     $s->kill9;
     $s->set_conf();
     $s->start_after_crash;
-    wait_for_will("at-$point");
-    end_session("at-$point");
-    is(wills("at-$point"), 'w', "killed at $point: published once");
-}
-# ... and by way of the appender.
-for my $point (qw(appender_after_write appender_after_commit flusher_before_flush))
-{
-    stop_in_the_middle("at-$point", $point);
-    $s->kill9;
-    $s->set_conf();
-    $s->start_after_crash;
-    wait_for_will("at-$point");
-    end_session("at-$point");
-    is(wills("at-$point"), 'w', "killed at $point: published once");
+    for my $id (map { "at-$point-$_" } 1 .. $n)
+    {
+        wait_for_will($id);
+        end_session($id);
+        is(wills($id), 'w', "killed at $point: $id is published once");
+    }
 }
 
 # A door or an appender that ends in the middle of it: once.
