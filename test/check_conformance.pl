@@ -8,11 +8,13 @@
 #   a row names no test and does not say whose duty it is or that there is no test;
 #   a file is named that is not there, or a name that none of its checks bears.
 #
-# A name is what stands in the source between the quotes of a string, or a part of it with its variables unexpanded; in
-# a unit test it may be a function that FL_RUN runs.  Comments do not count, so that a name cannot outlive its check.
+# What a name is, is told in CheckedTable.pm.
 # --self-test damages the table in every one of these ways and wants each of them to be found.
 use strict;
 use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use CheckedTable;
 
 # How many statements each clause has; they are numbered from 1, but for clause 2.2.1 of 5.0, whose first is 2.
 my %count5 = (
@@ -32,65 +34,6 @@ my %count3 = (
 # Where a name may stand alone instead of a test.
 my $no_test = qr/^(?:client's duty|not yet: issue \d+, \S|no test: issue \d+, \S)/;
 
-sub slurp
-{
-    my ($path) = @_;
-    open my $in, '<', $path or return;
-    local $/ = undef;
-    return scalar <$in>;
-}
-
-my %strings;
-
-# The strings of a file, each with a newline behind it, and the functions that it runs as tests.
-sub names_of
-{
-    my ($source, $file) = @_;
-    my ($path) = grep { -r } map { "$source/test/$_" } "t/$file.pl", "unit/$file.c", "sql/$file.sql";
-
-    return unless defined $path;
-    return $strings{$path} //= do {
-        my $text = slurp($path);
-        my $all = '';
-        if ($path =~ /\.c$/) { $text =~ s{/\*.*?\*/}{}gs; }
-        for my $line (split /\n/, $text)
-        {
-            next if $line =~ /^\s*(?:#|--|\/\/)/;
-            $all .= "$2\n" while $line =~ /(["'])((?:\\.|(?!\1).)*)\1/g;
-            $all .= "$1\n" while $line =~ /FL_RUN\((\w+)\)/g;
-        }
-        $all;
-    };
-}
-
-# What is wrong with the last column of a row.
-sub judge
-{
-    my ($source, $cell) = @_;
-    my (@faults, $says);
-
-    for my $part (split /; /, $cell)
-    {
-        if ($part =~ /^`(\w+)`: (".*)$/)
-        {
-            my ($file, $rest) = ($1, $2);
-            my $known = names_of($source, $file);
-            push @faults, "no test file $file" and next unless defined $known;
-            while ($rest =~ s/^"([^"]+)"(?:, )?//)
-            {
-                my $name = $1;
-                push @faults, "no check \"$name\" in $file" if length $name < 4 || index($known, $name) < 0;
-            }
-            push @faults, "cannot read: $rest" if $rest ne '' && $rest !~ /^ ?\([^()]+\)$/;
-            $says = 1;
-        }
-        elsif ($part =~ $no_test) { $says = 1; }
-        else { push @faults, "neither a test nor a reason: $part"; }
-    }
-    push @faults, 'says nothing' unless $says;
-    return @faults;
-}
-
 sub faults_of
 {
     my ($source, $text) = @_;
@@ -109,7 +52,8 @@ sub faults_of
         push @faults, "MQTT $version has no statement $clause-$n" if $n < $first || $n > ($count->{$clause} // 0);
         push @faults, "MQTT $version, $clause-$n: has a row already" if $rows{$version}{"$clause-$n"}++;
         push @faults, "MQTT $version, $clause-$n: three columns are wanted" and next if @cells != 3;
-        push @faults, map { "MQTT $version, $clause-$n: $_" } judge($source, $cells[2]);
+        my ($wrong) = CheckedTable::judge($source, $cells[2], $no_test);
+        push @faults, map { "MQTT $version, $clause-$n: $_" } @$wrong;
     }
     for my $clause (sort keys %count5)
     {
@@ -121,35 +65,15 @@ sub faults_of
     return @faults;
 }
 
-# Damages the table; whatever is not noticed is a fault of this program.
-sub self_test
-{
-    my ($source, $text) = @_;
-    my %damage = (
-        'a row that is gone' => sub { s/^\| 3\.3\.1-4 .*\n//m },
-        'a row twice' => sub { s/^(\| 3\.3\.1-4 .*\n)/$1$1/m },
-        'a number that is none' => sub { s/^\| 3\.3\.1-4 /| 3.3.1-14 /m },
-        'a file that is not there' => sub { s/^(\| 3\.3\.1-4 .*)`\w+`/$1`999_nothing`/m },
-        'a name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*: ")/$1never heard of /m },
-        'a second name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*") \|$/$1, "never heard of" |/m },
-        'a row without an answer' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 surely |/m },
-        'a reason without an issue' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 no test: some day |/m });
-    my @missed;
+# Ways to damage the table, each of which must be noticed.
+my %damage = (
+    'a row that is gone' => sub { s/^\| 3\.3\.1-4 .*\n//m },
+    'a row twice' => sub { s/^(\| 3\.3\.1-4 .*\n)/$1$1/m },
+    'a number that is none' => sub { s/^\| 3\.3\.1-4 /| 3.3.1-14 /m },
+    'a file that is not there' => sub { s/^(\| 3\.3\.1-4 .*)`\w+`/$1`999_nothing`/m },
+    'a name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*: ")/$1never heard of /m },
+    'a second name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*") \|$/$1, "never heard of" |/m },
+    'a row without an answer' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 surely |/m },
+    'a reason without an issue' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 no test: some day |/m });
 
-    for my $name (sort keys %damage)
-    {
-        local $_ = $text;
-        $damage{$name}->();
-        push @missed, "self-test: the table could not be given $name" and next if $_ eq $text;
-        push @missed, "self-test: not noticed: $name" unless faults_of($source, $_);
-    }
-    return @missed;
-}
-
-my $self = @ARGV && $ARGV[0] eq '--self-test' ? shift @ARGV : 0;
-my $source = $ARGV[0] // '.';
-my $text = slurp("$source/docs/conformance-mqtt.md") // die "no docs/conformance-mqtt.md in $source\n";
-my @faults = faults_of($source, $text);
-push @faults, self_test($source, $text) if $self;
-print "docs/conformance-mqtt.md: $_\n" for @faults;
-exit(@faults ? 1 : 0);
+CheckedTable::main('conformance-mqtt.md', \&faults_of, \%damage, @ARGV);
