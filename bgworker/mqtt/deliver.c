@@ -27,6 +27,7 @@
 
 #define FIRST_QUEUE 16
 #define MAX_WRITING 500 /* deliveries that are written at once */
+#define MAX_RELEASED_AGAIN 500 /* releases of earlier connections beside the window */
 
 /* ---- packet identifiers ---- */
 
@@ -108,10 +109,24 @@ is_short(const FlMqttDoor *door)
 		   fl_net_buffered(door->net) + door->message_bytes >= (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024;
 }
 
+/*
+ * A quota begins anew with each connection and is for what is sent as PUBLISH (4.9):
+ * releases of an earlier one take nothing of it, or a client that is cut off at each
+ * PUBREC would be given nothing more (case O19).  Up to a limit: who never completes
+ * anything must not gather identifiers without end.
+ */
+static bool
+has_quota(const FlMqttSubscriber *sub)
+{
+	int used = sub->inflight_count + sub->restored_count - sub->restored_next;
+
+	return used < PG_UINT16_MAX && sub->inflight_count - Min(sub->released_again, MAX_RELEASED_AGAIN) < sub->window;
+}
+
 static bool
 window_is_open(FlMqttConn *conn)
 {
-	return conn->sub->inflight_count < conn->sub->window && has_little_pending(conn);
+	return has_quota(conn->sub) && has_little_pending(conn);
 }
 
 bool
@@ -124,18 +139,20 @@ fl_mqtt_has_room(FlMqttConn *conn, uint8 qos)
 
 /*
  * Counts a message's expiry down to what is left (MQTT-3.3.2-6).  False when
- * nothing is left (MQTT-3.3.2-5).
+ * nothing is left (MQTT-3.3.2-5), but for one whose delivery has begun: that is
+ * completed, however late (MQTT-4.3.3-7, MQTT-4.4.0-1, case O61).
  */
 static bool
-set_expiry(FlMqttMessage *message)
+set_expiry(FlMqttMessage *message, bool begun)
 {
 	TimestampTz left;
 
 	if (message->expires == 0)
 		return true;
 	left = message->expires - fl_wall_now();
-	if (left <= 0)
+	if (left <= 0 && !begun)
 		return false;
+	left = Max(left, 0);
 	/* A second that has begun counts: what was just published keeps its number. */
 	fl_mqtt_props_set_int(&message->publish.props, FL_MQTT_P_MESSAGE_EXPIRY,
 						  (uint32) Min((left + USECS_PER_SEC - 1) / USECS_PER_SEC, PG_UINT32_MAX));
@@ -282,7 +299,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	bool tells = how->position != FL_MQTT_POSITION_OFF && conn->version == FL_MQTT_5_0;
 	bool sent = false;
 
-	if (!set_expiry(message))
+	if (!set_expiry(message, again))
 	{
 		fl_mqtt_note_gap(conn, message->feed, gap);
 		return false;
@@ -481,7 +498,7 @@ write_ahead(FlMqttConn *conn)
 		return false;
 	}
 	fl_buf_reset(out);
-	for (; n < sub->queue_len && n < MAX_WRITING && sub->inflight_count < sub->window; n++)
+	for (; n < sub->queue_len && n < MAX_WRITING && has_quota(sub); n++)
 	{
 		FlMqttQueued *item = queued(sub, n);
 
@@ -753,6 +770,8 @@ fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent)
 	now->feed = sent->feed;
 	now->log_offset = sent->log_offset;
 	now->aside = sent->aside;
+	now->released_again = true;
+	conn->sub->released_again++;
 	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, sent->id, 0);
 }
 
@@ -765,6 +784,8 @@ complete(FlMqttConn *conn, int i)
 	FlMqttSent sent = sub->inflight[i];
 
 	sub->inflight[i] = sub->inflight[--sub->inflight_count];
+	if (sent.released_again)
+		sub->released_again--;
 	if (sent.state != FL_MQTT_SENT_QOS1)
 		note_done(conn, sent.id);
 	fl_mqtt_drain_queue(conn);

@@ -223,6 +223,7 @@ typedef struct FlMqttSent
 	uint8 state; /* FlMqttSentState */
 	bool retain;
 	bool aside; /* it moves no mark: a retained value, a group's, or ahead of where the session looks back to */
+	bool released_again; /* in an earlier connection: it takes nothing of the quota of this one */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
 } FlMqttSent;
@@ -280,6 +281,7 @@ typedef struct FlMqttSubscriber
 	uint16 window; /* how many may be under way */
 	uint16 inflight_count;
 	uint16 inflight_cap;
+	uint16 released_again; /* of those under way */
 	FlMqttSent *inflight;
 	FlMqttQueued *queue; /* a ring */
 	uint32 queue_cap;

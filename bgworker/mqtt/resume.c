@@ -487,6 +487,7 @@ send_record(FlMqttConn *conn, const FlMqttSent *sent, const FlLogRecord *rec)
 	FlMqttMessage *message = &door->message;
 	FlMqttBytes topic;
 	const FlMount *mount;
+	const char *why;
 	FlMqttHow how;
 
 	if (!fl_mqtt_record_topic(rec, &topic) || (mount = fl_mqtt_mount_of(&door->feeds[sent->feed], topic)) == NULL)
@@ -496,6 +497,9 @@ send_record(FlMqttConn *conn, const FlMqttSent *sent, const FlLogRecord *rec)
 	message->aside = sent->aside;
 	if (fl_topic_is_command((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
+		return false;
+	/* The right may have been withdrawn since (case O-D). */
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic.data, topic.len, &why))
 		return false;
 	how = how_again(conn, topic, sent);
 	fl_mqtt_deliver_again(conn, message, sent, &how);
