@@ -42,6 +42,7 @@ FleetlogTest::wait_until(
 # How much later than one and a half times it is, is the machine's affair, and told; that it is not sooner than once is ours.
 note(sprintf '%s: %.1f s after the first CONNECT, with a keep alive of 2 s', $_, $ended{$_}[0]) for qw(silent old receiver);
 cmp_ok($ended{$_}[0], '>', 2, "O55: $_ lives longer than 1 x") for qw(silent old);
+is($ended{receiver}[1], '0x8D', 'O-I: what it is sent keeps nobody alive');
 is($ended{silent}[1], '0x8D', 'O55: 5.0 is told 0x8D');
 is($ended{old}[1], 'closed', '3.1.1 is just closed');
 my $m;

@@ -26,12 +26,12 @@ for my $version (4, 5)
     is(acks($c, 1), 'PUBREC:7:0', "$label: PUBREC");
     is(stored($topic), 'one', "$label: which says that it is stored");
     $c->publish($topic, 'one', qos => 2, pid => 7, dup => 1);
-    is(acks($c, 1), 'PUBREC:7:0', "$label: the repeated one is answered");
+    is(acks($c, 1), 'PUBREC:7:0', "$label: the repeated one is answered (O49)");
     $c->pubrel(7);
     is(acks($c, 1), 'PUBCOMP:7:0', "$label: PUBCOMP");
     $c->pubrel(7);
     is(acks($c, 1), "PUBCOMP:7:$none", "$label: a PUBREL that names nothing is answered");
-    is(stored($topic), 'one', "$label: stored once");
+    is(stored($topic), 'one', "$label: stored once (O48)");
 
     # The identifier is free: the next message with it is a message, were it the same text.
     $c->publish_released($topic, 'one', pid => 7);

@@ -188,8 +188,8 @@ is(scalar(grep { $_->{lost} } @all), 0, 'every session was there after every cra
 
 my $sent = 0;
 $sent += $_->{next} - 1 for @all;
-is($s->sql("SELECT count(*) FROM (SELECT payload FROM telemetry GROUP BY payload HAVING count(*) > 1) s"), 0, 'none of them is stored twice');
-is($s->sql('SELECT count(DISTINCT payload) FROM telemetry'), $sent, "all $sent messages are stored");
+is($s->sql("SELECT count(*) FROM (SELECT payload FROM telemetry GROUP BY payload HAVING count(*) > 1) s"), 0, 'O70: none of them is stored twice');
+is($s->sql('SELECT count(DISTINCT payload) FROM telemetry'), $sent, "O70: all $sent messages are stored");
 is($s->sql('SELECT count(*) FROM telemetry'), $sent, 'and nothing else');
 
 my %wanted = map { $_->{id} => $_->{next} - 1 } @all;
@@ -198,7 +198,7 @@ while (time < $end && grep { @{ $_->{got} } < $wanted{ $_->{id} } || keys %{ $_-
 for my $q (@listeners)
 {
     my $stored = $s->sql("SELECT string_agg(fleetlog.text(payload), ' ' ORDER BY log_offset) FROM telemetry WHERE key = 'acme/$q->{id}/t'");
-    is(join(' ', @{ $q->{got} }), $stored, "the subscriber of $q->{id} got each once, in order");
+    is(join(' ', @{ $q->{got} }), $stored, "O70: the subscriber of $q->{id} got each once, in order");
 }
 is(scalar(grep { $_->{swallowed} } @listeners), 0, 'no identifier that a subscriber held was used for something new');
 is(scalar(grep { $_->{odd} } @listeners), 0, 'no subscriber was sent anything else');

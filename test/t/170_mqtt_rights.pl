@@ -60,7 +60,7 @@ my $d2 = $s->device('d2');
 is(join(',', map { $_ < 0x80 ? 1 : 0 } $d1->subscribe([ 'acme/d2/#', 'acme/d1/#', '#' ])), '0,1,0', 'each filter is judged alone');
 is($d2->publish_acked('acme/d2/t', 'secret'), 0, 'd2 publishes');
 is($d1->publish_acked('acme/d1/t', 'mine'), 0, 'd1 publishes');
-is(join(' ', map { $_->{payload} } $d1->messages(1)), 'mine', 'only what is allowed arrives');
+is(join(' ', map { $_->{payload} } $d1->messages(1)), 'mine', 'O38: only what is allowed arrives');
 ok($d1->quiet(0.5), 'and nothing else');
 
 # The same rights for 3.1.1, where a refusal has no reason code in PUBACK.

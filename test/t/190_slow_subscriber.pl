@@ -57,10 +57,10 @@ sub publish_all
 my ($longest, $seen) = publish_all(1, 2000);
 my $before = memory();
 ($longest, $seen) = publish_all(2001, $count);
-is(scalar @$seen, $count - 2000, 'the quick subscriber gets every message meanwhile');
+is(scalar @$seen, $count - 2000, 'O-K: the quick subscriber gets every message meanwhile');
 # The stalled ones have not read a byte up to here, so nobody has waited for them.
 note(sprintf 'the publisher waited %.2f s at most for an acknowledgement', $longest);
-cmp_ok(memory() - $before, '<', 8 * 1024, 'the front door keeps no backlog in memory');
+cmp_ok(memory() - $before, '<', 8 * 1024, 'O-K: the front door keeps no backlog in memory');
 
 # The QoS 1 subscriber wakes up: everything, once, in order, over the seam to live messages.
 my @late;

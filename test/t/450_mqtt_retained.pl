@@ -81,9 +81,9 @@ $h->subscribe([ [ 'the/end/#', 0 ] ]);
 $h->subscribe([ [ 'a/b/c', 1 | 0x10 ] ]);
 is(got($h), 'a/b/c=one/1', 'O37: retain handling 1 sends at the first SUBSCRIBE');
 $h->subscribe([ [ 'a/b/c', 1 | 0x10 ] ]);
-is(got($h), '', 'and not at the second');
+is(got($h), '', 'O37: and not at the second');
 $h->subscribe([ [ 'a/b/+', 1 | 0x20 ] ]);
-is(got($h), '', 'retain handling 2 never');
+is(got($h), '', 'O37: retain handling 2 never');
 $h->subscribe([ [ 'a/b/c', 1 ] ]);
 is(got($h), 'a/b/c=one/1', 'retain handling 0 always');
 $h->subscribe([ [ 'a/b/c', 1 ] ]);
@@ -142,7 +142,7 @@ undef $ender;
 $p = client();
 my $c = client();
 $c->subscribe([ [ 'a/#', 1 ], [ 'the/end/#', 0 ] ]);
-is(got($c), '', 'and nothing is retained');
+is(got($c), '', 'O41: and nothing is retained');
 
 # A message without retain leaves the value alone.
 $p->publish_acked('a/keep', 'kept', retain => 1);
