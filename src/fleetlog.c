@@ -60,6 +60,7 @@ _PG_init(void)
 		return;
 
 	fl_auth_settings_define();
+	fl_acl_settings_define();
 	fl_mqtt_define_settings();
 	fl_net_settings_define();
 	fl_session_define_settings();

@@ -158,7 +158,7 @@ select_record(FlMqttDoor *door, FlMqttConn *conn, const FlLogRecord *rec, FlMqtt
 	}
 	if (s.found && fl_topic_is_shadow((const char *) topic.data, topic.len) && !fl_mqtt_is_own_shadow(conn, message))
 		s.found = false;
-	if (s.found && fl_topic_is_command((const char *) topic.data, topic.len) &&
+	if (s.found && fl_acl_is_guarded((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
 		s.found = false;
 	return s;

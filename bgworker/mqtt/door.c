@@ -213,6 +213,7 @@ recover(FlMqttDoor *door, bool trimmed)
 	door->current_lag = NULL;
 	door->record_event = NULL;
 	door->record_will = false;
+	door->unheard = 0;
 	fl_buf_reset(&door->out);
 	fl_buf_reset(&door->headers);
 	feed = fl_mqtt_feed_failed(door) || again;

@@ -315,7 +315,7 @@ on_found(void *item, void *arg)
 		fl_mqtt_record_message(m->door, m->rec, m->door->feeds[m->door->current_feed].shard, m->topic, m->mount,
 							   m->message);
 		m->message->feed = m->door->current_feed;
-		m->command = fl_topic_is_command((const char *) m->topic.data, m->topic.len);
+		m->command = fl_acl_is_guarded((const char *) m->topic.data, m->topic.len);
 		m->shadow = fl_topic_is_shadow((const char *) m->topic.data, m->topic.len);
 	}
 	if (filter->no_local && fl_mqtt_is_own(conn, m->message))

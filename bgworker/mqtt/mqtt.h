@@ -531,6 +531,7 @@ struct FlMqttDoor
 	uint8 event[FL_SESSION_RECEIVED_SIZE];
 	uint8 *record_event; /* of the message at hand, NULL = none */
 	bool record_will;    /* ... which is the will of a session, and not with ingest yet */
+	uint32 unheard;      /* likewise: FL_MQTT_COOKIE_UNHEARD, or 0 */
 	char *keys;    /* record key and shard key */
 	FlIdentity identity;
 	uint64 identity_of; /* connection whose identity that is, 0 = nobody's */
@@ -607,6 +608,7 @@ extern void fl_mqtt_retry_takeovers(FlMqttDoor *door);
 /* What comes back with a record or event whose fate is known; the lowest 16 bits are the packet identifier. */
 #define FL_MQTT_COOKIE_QOS2      0x10000
 #define FL_MQTT_COOKIE_JOURNALED 0x20000 /* counted in session_pending */
+#define FL_MQTT_COOKIE_UNHEARD   0x40000 /* nobody was there to hear it */
 #define FL_MQTT_COOKIE_KIND      0x700000 /* 0: a record */
 #define FL_MQTT_COOKIE_SESSION   (0x100000 | FL_MQTT_COOKIE_JOURNALED)
 #define FL_MQTT_COOKIE_RELEASE   (0x200000 | FL_MQTT_COOKIE_JOURNALED)
@@ -661,7 +663,7 @@ extern FlMqttRepeat fl_mqtt_check_repeat(FlMqttConn *conn, const FlMqttPublish *
 extern bool fl_mqtt_reserve_received(FlMqttConn *conn);
 extern void fl_mqtt_add_received(FlMqttConn *conn, uint16 packet_id);
 extern void fl_mqtt_restore_received(FlMqttConn *conn, const FlSessionItem *items, int n);
-extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id);
+extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id, FlMqttReason reason);
 extern void fl_mqtt_received_refused(FlMqttConn *conn, uint16 packet_id);
 /* False: not now, present the packet again. */
 extern bool fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack);

@@ -210,7 +210,7 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	rec.mounts = fl_catalog_mounts_digest();
 	rec.wait = (publish->qos > 0 || door->record_will) && conn_id != 0;
 	rec.conn_id = conn_id;
-	rec.cookie = publish->packet_id | (publish->qos == 2 ? FL_MQTT_COOKIE_QOS2 : 0);
+	rec.cookie = publish->packet_id | (publish->qos == 2 ? FL_MQTT_COOKIE_QOS2 : 0) | door->unheard;
 	if (door->record_event != NULL)
 	{
 		rec.event = door->record_event;
@@ -237,6 +237,30 @@ count_at_mount(const FlMount *mount, const FlMqttPublish *publish, FlError err)
 	}
 	pg_atomic_fetch_add_u64(&stat->messages_in, 1);
 	pg_atomic_fetch_add_u64(&stat->bytes_in, publish->payload.len);
+}
+
+static void
+on_hearer(void *item, void *arg)
+{
+	*(bool *) arg = true;
+}
+
+/*
+ * Mosquitto says in PUBACK and PUBREC when nobody has subscribed, which the
+ * standard leaves open (MQTT-3.4.2-1).  What the clients of other front doors have
+ * subscribed to is not known here, and what those that are away have is not
+ * compared, so it is said only where there are none of either.
+ */
+static uint32
+find_unheard(FlMqttConn *conn, const FlMqttPublish *publish)
+{
+	bool heard = false;
+
+	if (fl_mqtt_dialect != FL_MQTT_DIALECT_MOSQUITTO || conn->version != FL_MQTT_5_0 || publish->qos == 0 ||
+		fl_workers != 1)
+		return 0;
+	fl_trie_match(conn->door->trie, publish->topic.data, publish->topic.len, on_hearer, &heard);
+	return heard || fl_session_any_awaits() ? 0 : FL_MQTT_COOKIE_UNHEARD;
 }
 
 /*
@@ -333,11 +357,13 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	}
 	client_id = fl_mqtt_client_id(conn, &client_id_len);
 	conn->door->record_event = fl_mqtt_received_event(conn, publish);
+	conn->door->unheard = find_unheard(conn, publish);
 	err = fl_mqtt_route(conn->door, fl_mqtt_identity(conn), client_id, client_id_len, publish,
 						(FlMqttVersion) conn->version, conn->id, &why);
 	if (err == FL_ERR_NONE && conn->door->record_event != NULL)
 		conn->session_pending++;
 	conn->door->record_event = NULL;
+	conn->door->unheard = 0;
 	if (err == FL_ERR_SHARD_BUSY)
 	{
 		fl_mqtt_wait_for_room(conn);
@@ -402,12 +428,12 @@ fl_mqtt_one_less_unacked(FlMqttConn *conn)
 }
 
 static void
-acknowledge(FlMqttConn *conn, uint8 qos, uint16 packet_id)
+acknowledge(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlMqttReason reason)
 {
 	if (qos == 2)
-		fl_mqtt_received_stored(conn, packet_id);
+		fl_mqtt_received_stored(conn, packet_id, reason);
 	else
-		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, 0);
+		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, (uint8) reason);
 	/* At QoS 2 a client of MQTT 5 counts up to PUBCOMP (MQTT-4.9). */
 	if (qos == 1 || conn->version != FL_MQTT_5_0)
 		fl_mqtt_one_less_unacked(conn);
@@ -449,7 +475,8 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 		return false;
 	door->current = conn;
 	if (err == FL_ERR_NONE)
-		acknowledge(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie);
+		acknowledge(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie,
+					cookie & FL_MQTT_COOKIE_UNHEARD ? FL_MQTT_RC_NO_MATCHING_SUBSCRIBERS : FL_MQTT_RC_SUCCESS);
 	else
 		refuse_later(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie, err);
 	door->current = NULL;

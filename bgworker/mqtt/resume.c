@@ -495,7 +495,7 @@ send_record(FlMqttConn *conn, const FlMqttSent *sent, const FlLogRecord *rec)
 	fl_mqtt_record_message(door, rec, door->feeds[sent->feed].shard, topic, mount, message);
 	message->feed = sent->feed;
 	message->aside = sent->aside;
-	if (fl_topic_is_command((const char *) topic.data, topic.len) &&
+	if (fl_acl_is_guarded((const char *) topic.data, topic.len) &&
 		!fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) topic.data, topic.len))
 		return false;
 	/* The right may have been withdrawn since (case O-D). */

@@ -311,6 +311,9 @@ offer_row(FlMqttDoor *door, FlMqttConn *conn, FlMqttFilter *filter, RetainedScan
 		!fl_topic_matches(topic.data, topic.len, topic_filter(scan), scan->len - scan->skip) ||
 		comes_live(door, scan, row) || row->rec.payload_len < 0 || !is_topic(door, topic))
 		return true;
+	if (fl_acl_is_guarded(row->key, (Size) row->key_len) &&
+		!fl_acl_may_receive(fl_mqtt_identity(conn), row->key, (Size) row->key_len))
+		return true;
 	fl_mqtt_record_message(door, &row->rec, row->shard, topic, mount, message);
 	/* A table does not say in which epoch its rows were written. */
 	message->epoch = -1;

@@ -268,6 +268,18 @@ choose_member(FlMqttShare *share)
 
 /* ---- records ---- */
 
+/* What none of its members may have: they are all anonymous, or all of one tenant. */
+static bool
+is_withheld(const FlMqttShare *share, FlMqttBytes topic)
+{
+	const FlMqttFilter *member;
+
+	if (dlist_is_empty((dlist_head *) &share->members) || !fl_acl_is_guarded((const char *) topic.data, topic.len))
+		return false;
+	member = dlist_head_element(FlMqttFilter, share_node, (dlist_head *) &share->members);
+	return !fl_acl_may_receive(fl_mqtt_identity(member->conn), (const char *) topic.data, topic.len);
+}
+
 /* Is the record for the group?  Then door->message is made of it. */
 static bool
 select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord *rec)
@@ -278,7 +290,7 @@ select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecor
 	if (rec->ts < share->places[number].shared->since || !fl_mqtt_record_topic(rec, &topic) ||
 		!fl_topic_matches(topic.data, topic.len, share->filter, share->len) ||
 		fl_topic_is_command((const char *) topic.data, topic.len) ||
-		fl_topic_is_shadow((const char *) topic.data, topic.len) ||
+		fl_topic_is_shadow((const char *) topic.data, topic.len) || is_withheld(share, topic) ||
 		(mount = fl_mqtt_mount_of(&door->feeds[number], topic)) == NULL ||
 		(OidIsValid(share->role) && !fl_role_may_read(share->role, mount->stream)))
 		return false;

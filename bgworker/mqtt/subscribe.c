@@ -341,8 +341,9 @@ refuse_one(FlMqttConn *conn, const FlMqttSubscription *item, const Request *requ
 		ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
 							 (int) Min(item->filter.len, 200), (const char *) item->filter.data,
 							 request->why ? request->why : fl_mqtt_reason_name((uint8) request->reason))));
-	/* SUBACK of 3.x knows one code for every refusal. */
-	return conn->version == FL_MQTT_5_0 ? (uint8) request->reason : FL_MQTT_RC_UNSPECIFIED_ERROR;
+	/* SUBACK of 3.x knows one code for every refusal, and so does the Paho suite's parser. */
+	return conn->version == FL_MQTT_5_0 && fl_mqtt_dialect != FL_MQTT_DIALECT_PAHO ? (uint8) request->reason
+																				   : FL_MQTT_RC_UNSPECIFIED_ERROR;
 }
 
 static uint8

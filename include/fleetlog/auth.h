@@ -39,6 +39,7 @@ extern void fl_auth_shmem_init(void);
 
 /* Settings of this module; called from _PG_init. */
 extern void fl_auth_settings_define(void);
+extern void fl_acl_settings_define(void);
 
 typedef enum FlAuthStart
 {

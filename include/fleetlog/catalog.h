@@ -415,10 +415,13 @@ extern bool fl_acl_check(const FlIdentity *id, FlAction action, const char *topi
 						 size_t len, const char **why);
 
 /*
- * May this identity be handed a record of this topic?  To be asked of roles, whose
- * filters may select more than they may read, and where a wildcard subscription
- * reaches into the command space (anonymous `#`).  No transaction.
+ * Is it a topic that a wildcard subscription may reach and its client not
+ * receive: of the command space, or of fleetlog.anonymous_no_subscribe?  Then
+ * fl_acl_may_receive is to be asked.  No transaction.
  */
+extern bool fl_acl_is_guarded(const char *topic, size_t len);
+
+/* May this identity be handed a record of this topic?  No transaction. */
 extern bool fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len);
 
 /*

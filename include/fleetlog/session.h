@@ -113,6 +113,12 @@ extern int	fl_session_attach(const FlSessionRef *ref, int door, uint64 conn_id, 
 extern int	fl_session_item_count(const FlSessionRef *ref);
 
 /*
+ * Is there a session with subscriptions whose client is away?  Looks at every
+ * session: not for the ordinary way of a message.
+ */
+extern bool fl_session_any_awaits(void);
+
+/*
  * What a session has, as events, OPENED first: filters, bookmarks, deliveries under
  * way in the order in which they were sent.  False: it is gone.  Out of memory: ERROR.
  */

@@ -19,6 +19,7 @@
  * and a request's own wildcard level equals nothing but a wildcard of the rule
  * (cases O-A, O-E).
  *
+ * An anonymous client may use every mount, but for what the operator withholds.
  * What a role may do is in role.c.
  *
  * Works on the loaded catalog; no transaction, no allocation, no error.
@@ -26,6 +27,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "utils/guc.h"
 
 #include "catalog_internal.h"
 #include "fleetlog/topic.h"
@@ -106,9 +109,9 @@ level_equals(const char *rule, size_t rule_len, const char *level, size_t len, c
 
 /* Does the rule select every topic that the request selects?  A topic is a request for itself. */
 static bool
-rule_covers(const char *rule, const FlIdentity *id, const char *request, size_t request_len)
+rule_covers(const char *rule, size_t len, const FlIdentity *id, const char *request, size_t request_len)
 {
-	Levels		r = {rule, rule + strlen(rule)};
+	Levels		r = {rule, rule + len};
 	Levels		q = {request, request + request_len};
 	const char *rl = NULL;
 	const char *ql = NULL;
@@ -266,7 +269,7 @@ check_device(const FlIdentity *id, FlAction action, const char *request, size_t 
 	}
 	for (int i = 0; i < entry->nrules[action]; i++)
 	{
-		if (rule_covers(entry->rules[action][i], id, request, len))
+		if (rule_covers(entry->rules[action][i], strlen(entry->rules[action][i]), id, request, len))
 		{
 			*why = "a rule of the tenant allows it";
 			matched_rule = entry->rules[action][i];
@@ -279,12 +282,78 @@ check_device(const FlIdentity *id, FlAction action, const char *request, size_t 
 	return false;
 }
 
+/* ---- What anonymous clients may not read: fleetlog.anonymous_no_subscribe ---- */
+
+static char *no_subscribe = "";
+
+/* The filter at *list, without the spaces around it, and moves to the next; false: there is none. */
 static bool
-check_anonymous(const char *request, size_t len, const char **why)
+next_filter(const char **list, const char **filter, size_t *len)
+{
+	const char *end;
+
+	if (**list == '\0')
+		return false;
+	*filter = *list + strspn(*list, " ");
+	end = *filter + strcspn(*filter, ",");
+	*list = *end == ',' ? end + 1 : end;
+	while (end > *filter && end[-1] == ' ')
+		end--;
+	*len = end - *filter;
+	return true;
+}
+
+static bool
+check_no_subscribe(char **newval, void **extra, GucSource source)
+{
+	const char *at = *newval;
+	const char *filter;
+	size_t		len;
+
+	while (next_filter(&at, &filter, &len))
+	{
+		if (len <= FL_TOPIC_MAX_LEN && fl_topic_filter_valid((const uint8_t *) filter, len))
+			continue;
+		GUC_check_errdetail("A list of topic filters, separated by commas, is expected.");
+		return false;
+	}
+	return true;
+}
+
+void
+fl_acl_settings_define(void)
+{
+	DefineCustomStringVariable("fleetlog.anonymous_no_subscribe",
+							   "Topic filters, separated by commas, that select what anonymous clients do not get.",
+							   "They may neither subscribe there nor receive it by a wider subscription.",
+							   &no_subscribe, "", PGC_SIGHUP, 0, check_no_subscribe, NULL, NULL);
+}
+
+static bool
+is_withheld(const char *request, size_t len)
+{
+	static const FlIdentity nobody = {.kind = FL_IDENTITY_ANONYMOUS};
+	const char *at = no_subscribe;
+	const char *filter;
+	size_t		filter_len;
+
+	while (next_filter(&at, &filter, &filter_len))
+		if (rule_covers(filter, filter_len, &nobody, request, len))
+			return true;
+	return false;
+}
+
+static bool
+check_anonymous(FlAction action, const char *request, size_t len, const char **why)
 {
 	if (fl_topic_is_command(request, len))
 	{
 		*why = "anonymous clients have no access to commands";
+		return false;
+	}
+	if (action == FL_ACTION_SUBSCRIBE && is_withheld(request, len))
+	{
+		*why = "fleetlog.anonymous_no_subscribe withholds it from anonymous clients";
 		return false;
 	}
 	*why = "anonymous clients may use every mount";
@@ -316,11 +385,17 @@ fl_acl_check(const FlIdentity *id, FlAction action, const char *request, size_t 
 		case FL_IDENTITY_DEVICE:
 			return check_device(id, action, request, len, why);
 		case FL_IDENTITY_ANONYMOUS:
-			return check_anonymous(request, len, why);
+			return check_anonymous(action, request, len, why);
 		case FL_IDENTITY_ROLE:
 			break;
 	}
 	return fl_role_check(id->role, action, request, len, why);
+}
+
+bool
+fl_acl_is_guarded(const char *topic, size_t len)
+{
+	return fl_topic_is_command(topic, len) || is_withheld(topic, len);
 }
 
 bool
@@ -337,7 +412,7 @@ fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len)
 		return mount != NULL && fl_role_may_read(id->role, mount->stream);
 	}
 	if (!fl_topic_is_command(topic, len))
-		return true;
+		return id->kind != FL_IDENTITY_ANONYMOUS || !is_withheld(topic, len);
 	if (id->kind != FL_IDENTITY_DEVICE || (t = fl_tenant_lookup(id->tenant)) == NULL)
 		return false;
 	return is_own_command(id, t, topic, len, &rest, &rest_len);

@@ -119,6 +119,22 @@ fl_session_item_count(const FlSessionRef *ref)
 	return n;
 }
 
+bool
+fl_session_any_awaits(void)
+{
+	bool		found = false;
+
+	LWLockAcquire(fl_store->lock, LW_SHARED);
+	for (uint32 i = 1; i < fl_store->sessions.fresh && !found; i++)
+	{
+		const FlSession *s = &fl_store_sessions[i];
+
+		found = s->state == FL_SESSION_KEPT && s->conn_id == 0 && s->n_subscriptions > 0;
+	}
+	LWLockRelease(fl_store->lock);
+	return found;
+}
+
 static int
 copy_items(const FlSession *s, FlSessionItem *items, int max)
 {

@@ -1,5 +1,5 @@
 # M1, M10: the byte sequences of another broker's own tests, where the data is present: all of them, with anonymous login,
-# one mount with a state table, and everything else as it is by default.
+# one mount with a state table, and everything else as it is by default; and exactly, with the profile in test/interop.
 use strict;
 use warnings;
 use Test::More;
@@ -11,19 +11,25 @@ my $tool = "$shared/tools/mqtt_sequences.py";
 my $data = "$shared/data/mqtt-sequences";
 plan skip_all => "no $tool" unless -r $tool && -d $data;
 
-my $s = FleetlogTest->new('sequences', conf => "fleetlog.allow_anonymous = on\n");
-$s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.create_state('now')");
-$s->sql("SELECT fleetlog.mount('', 'telemetry', state => 'now')");
-my $postmaster = $s->sql('SELECT pg_postmaster_start_time()');
-my ($out, $err) = ('', '');
-IPC::Run::run([ 'python3', $tool, '--port', $s->port, '--show', '400', $data ], '>', \$out, '2>', \$err, IPC::Run::timeout(1200));
-my ($summary) = grep { /\d+.*(pass|fail|of)/i } reverse split /\n/, $out;
-diag('sequences: ' . ($summary // 'no summary'));
-note($out);
-ok(defined $summary, 'the sequences ran to their end') or diag($err);
-is($summary // '', '1483 of 1483 sequences', 'relaxed: all of them') or diag($out);
-is($s->sql('SELECT pg_postmaster_start_time()'), $postmaster, 'the server survived them');
-is($s->crashes, '', 'no crash');
-$s->wait_for_mqtt;
-$s->node->stop;
+
+sub slurp { my ($path) = @_; open my $in, '<', $path or die "$path: $!\n"; local $/ = undef; return scalar <$in>; }
+
+my ($top) = __FILE__ =~ m{^(.*)/t/[^/]+$};
+my %conf = (relaxed => "fleetlog.allow_anonymous = on\n", exact => slurp("$top/interop/mosquitto.conf"));
+for my $how ('relaxed', 'exact')
+{
+    my $s = FleetlogTest->new("sequences_$how", conf => $conf{$how});
+    $s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.create_state('now')");
+    $s->sql("SELECT fleetlog.mount('', 'telemetry', state => 'now')");
+    my $postmaster = $s->sql('SELECT pg_postmaster_start_time()');
+    my ($out, $err) = ('', '');
+    my @mode = $how eq 'exact' ? ('--exact') : ();
+    IPC::Run::run([ 'python3', $tool, '--port', $s->port, '--show', '400', @mode, $data ], '>', \$out, '2>', \$err, IPC::Run::timeout(1200));
+    my ($summary) = grep { /\d+.*(pass|fail|of)/i } reverse split /\n/, $out;
+    is($summary // '', '1483 of 1483 sequences', "$how: all of them") or diag("$out$err");
+    is($s->sql('SELECT pg_postmaster_start_time()'), $postmaster, "$how: the server survived them");
+    is($s->crashes, '', "$how: no crash");
+    $s->wait_for_mqtt;
+    $s->node->stop;
+}
 done_testing();
