@@ -1,11 +1,12 @@
 # M1, M10: what a lenient front door bears and a strict one does not (O44, O-H), names that are nobody's where anonymous
-# clients are let in, and a CONNACK that is small enough for a small client and has nothing in it that its version lacks.
+# clients are let in, a CONNACK that is small enough for a small client and has nothing in it that its version lacks, what the
+# dialects of other projects' tests add, and what anonymous clients may not read.
 use strict;
 use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('dialect', conf => "fleetlog.allow_anonymous = on\nfleetlog.max_session_expiry = 1000\n");
+my $s = FleetlogTest->new('dialect', conf => "fleetlog.allow_anonymous = on\nfleetlog.max_session_expiry = 1000\nfleetlog.workers = 1\n");
 $s->sql("SELECT fleetlog.create_stream('telemetry'), fleetlog.create_state('now')");
 $s->sql("SELECT fleetlog.mount('', 'telemetry', state => 'now')");
 
@@ -58,6 +59,58 @@ $c->pubrec(4711);
 is(next_one($c), 'PUBREL:146', 'strict: O-H: and for a PUBREC');
 $c->send_hex('32 0c 0005 6f34342f61 0001 02 0b05');
 is($c->ending, '0x82', 'strict: O44: a subscription identifier ends the connection');
+$listener->disconnect;
+
+# ---- what anonymous clients may not read ----
+$s->sql("SELECT fleetlog.publish('withheld/a/old', 'old', retain => true)");
+my $before = client('before');
+is(join(',', $before->subscribe([ [ 'withheld/+/new', 1 ] ])), '1', 'nothing is withheld at first');
+$s->set_conf('fleetlog.anonymous_no_subscribe' => 'nothing/here, withheld/a/#');
+dialect('paho');
+my $paho = client('paho');
+is(join(',', $paho->subscribe([ [ 'withheld/a', 1 ], [ 'withheld/a/#', 1 ], [ 'nothing/here', 1 ], [ 'withheld/+', 1 ], [ 'withheld', 1 ] ])),
+    '128,128,128,1,1', 'paho: what is withheld is refused with 0x80, what is wider is not');
+dialect('lenient');
+my $reader = client('reader');
+is(join(',', $reader->subscribe([ [ 'withheld/a/new', 1 ] ])), '135', 'else with 0x87');
+is(join(',', client('reader3', version => 4)->subscribe([ [ 'withheld/a/new', 1 ] ])), '128', '3.1.1: 0x80');
+$reader->subscribe([ [ 'withheld/#', 1 ], [ '$share/g/withheld/a/#', 1 ] ]);
+my $sharer = client('sharer');
+is(join(',', $sharer->subscribe([ [ '$share/g/withheld/a/#', 1 ], [ '$share/h/withheld/#', 1 ] ])), '135,1', 'a shared filter is judged by what is behind the group');
+my $writer = client('writer');
+is($writer->publish_acked($_, 'x'), 0, "who may not read may write: $_") for 'withheld/a/new', 'withheld/b/new';
+for my $who ($before, $reader, $sharer)
+{
+    my ($got) = $who->messages(1);
+    is($got->{topic}, 'withheld/b/new', 'a wider subscription does not get it, retained or live');
+}
+my $session = client('session', clean => 0, properties => [ [ 17, 600 ] ]);
+$session->subscribe([ [ 'withheld/#', 1, 2 ] ]);
+$session->disconnect;
+is($writer->publish_acked($_, 'y'), 0, 'written meanwhile') for 'withheld/a/new', 'withheld/b/new';
+$session = client('session', clean => 0, properties => [ [ 17, 600 ] ]);
+my ($late) = $session->messages(1);
+is($late->{topic}, 'withheld/b/new', 'nor later, where there is a session');
+$_->disconnect for $before, $reader, $sharer, $paho;
+$session->disconnect;
+client('session')->disconnect;
+isnt($s->sql_error("ALTER SYSTEM SET fleetlog.anonymous_no_subscribe = 'a/#/b'"), undef, 'what is no filter is no setting');
+
+# ---- nobody is there to hear it ----
+dialect('mosquitto');
+$s->wait_for('SELECT count(*) FROM fleetlog.stat_session', 0, 'sessions to end');
+$writer = client('writer');
+is($writer->publish_acked('heard/a', 'x'), 0x10, 'mosquitto: PUBACK 0x10 where nobody has subscribed');
+$writer->publish('heard/a', 'x', qos => 2);
+is(next_one($writer), 'PUBREC:16', 'and PUBREC');
+my $hearer = client('hearer', clean => 0, properties => [ [ 17, 600 ] ]);
+$hearer->subscribe([ [ 'heard/+', 0 ] ]);
+is($writer->publish_acked('heard/a', 'x'), 0, 'but not where somebody has');
+is($writer->publish_acked('unheard/a', 'x'), 0x10, 'nor for what they have not subscribed to');
+$hearer->disconnect;
+$s->wait_for('SELECT count(*) FROM fleetlog.stat_connection', 1, 'the subscriber to leave');
+is($writer->publish_acked('heard/a', 'x'), 0, 'nor where they may come back');
+$writer->disconnect;
 dialect('lenient');
 
 # ---- CONNACK ----
