@@ -663,7 +663,7 @@ extern FlMqttRepeat fl_mqtt_check_repeat(FlMqttConn *conn, const FlMqttPublish *
 extern bool fl_mqtt_reserve_received(FlMqttConn *conn);
 extern void fl_mqtt_add_received(FlMqttConn *conn, uint16 packet_id);
 extern void fl_mqtt_restore_received(FlMqttConn *conn, const FlSessionItem *items, int n);
-extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id, FlMqttReason reason);
+extern void fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id);
 extern void fl_mqtt_received_refused(FlMqttConn *conn, uint16 packet_id);
 /* False: not now, present the packet again. */
 extern bool fl_mqtt_handle_pubrel(FlMqttConn *conn, const FlMqttAck *ack);

@@ -177,6 +177,20 @@ decode_one(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *
 	return FL_OK;
 }
 
+/* Can the rest of the block be parsed, whether or not it belongs there? */
+static bool
+is_parsable(FlReader *in)
+{
+	FlMqttPropValue value;
+	uint32_t id;
+
+	while (fl_reader_left(in) > 0)
+		if (!fl_mqtt_read_varint(in, &id) || id > FL_MQTT_PROP_MAX_ID || row_of_id[id] == 0 ||
+			!read_value(in, (FlMqttPropType) rows[row_of_id[id] - 1].type, &value))
+			return false;
+	return true;
+}
+
 FlResult
 fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlMqttProps *props, FlMqttFault *fault)
 {
@@ -195,8 +209,12 @@ fl_mqtt_decode_props(FlReader *in, uint32_t packet_bit, FlMqttSender sender, FlM
 	{
 		FlResult result = decode_one(&block, packet_bit, sender, props, fault);
 
-		if (result != FL_OK)
-			return result;
+		if (result == FL_OK)
+			continue;
+		/* Nothing is disputed about a packet that is malformed in another place as well. */
+		if (fault->reason == FL_MQTT_RC_MALFORMED_PACKET && !is_parsable(&block))
+			fault->other = FL_MQTT_RC_SUCCESS;
+		return result;
 	}
 	if (fl_mqtt_props_has(props, FL_MQTT_P_AUTH_DATA) && !fl_mqtt_props_has(props, FL_MQTT_P_AUTH_METHOD))
 		return FL_MQTT_BROKEN(fault, "authentication data without a method");

@@ -246,8 +246,8 @@ on_hearer(void *item, void *arg)
 }
 
 /*
- * Mosquitto says in PUBACK and PUBREC when nobody has subscribed, which the
- * standard leaves open (MQTT-3.4.2-1).  What the clients of other front doors have
+ * Mosquitto says in PUBACK when nobody has subscribed, which the standard leaves
+ * open (3.4.2.1); of QoS 2 it does not know yet at PUBREC.  What the clients of other front doors have
  * subscribed to is not known here, and what those that are away have is not
  * compared, so it is said only where there are none of either.
  */
@@ -256,7 +256,7 @@ find_unheard(FlMqttConn *conn, const FlMqttPublish *publish)
 {
 	bool heard = false;
 
-	if (fl_mqtt_dialect != FL_MQTT_DIALECT_MOSQUITTO || conn->version != FL_MQTT_5_0 || publish->qos == 0 ||
+	if (fl_mqtt_dialect != FL_MQTT_DIALECT_MOSQUITTO || conn->version != FL_MQTT_5_0 || publish->qos != 1 ||
 		fl_workers != 1)
 		return 0;
 	fl_trie_match(conn->door->trie, publish->topic.data, publish->topic.len, on_hearer, &heard);
@@ -431,7 +431,7 @@ static void
 acknowledge(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlMqttReason reason)
 {
 	if (qos == 2)
-		fl_mqtt_received_stored(conn, packet_id, reason);
+		fl_mqtt_received_stored(conn, packet_id);
 	else
 		fl_mqtt_send_ack(conn, FL_MQTT_PUBACK, packet_id, (uint8) reason);
 	/* At QoS 2 a client of MQTT 5 counts up to PUBCOMP (MQTT-4.9). */

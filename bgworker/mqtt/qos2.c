@@ -196,14 +196,14 @@ fl_mqtt_check_repeat(FlMqttConn *conn, const FlMqttPublish *publish)
 
 /* The record is durable: the one place from which a PUBREC of success leaves first. */
 void
-fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id, FlMqttReason reason)
+fl_mqtt_received_stored(FlMqttConn *conn, uint16 packet_id)
 {
 	FlMqttReceivedId *id = find_received(conn, packet_id);
 
 	if (id == NULL)
 		return;
 	id->state = FL_MQTT_RECEIVED_STORED;
-	fl_mqtt_send_ack(conn, FL_MQTT_PUBREC, packet_id, (uint8) reason);
+	fl_mqtt_send_ack(conn, FL_MQTT_PUBREC, packet_id, 0);
 }
 
 /* The message was refused: its identifier is free (MQTT-4.3.3-9). */
