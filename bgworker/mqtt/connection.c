@@ -572,6 +572,7 @@ on_close(FlNetConn *net, const char *why)
 	/* At shutdown they were written before. */
 	if (was_open && !conn->door->stopping)
 		fl_mqtt_leave_bookmarks(conn);
+	fl_mqtt_share_keep(conn);
 	fl_mqtt_drop_filters(conn);
 	fl_mqtt_share_return(conn);
 	fl_mqtt_free_subscriber(conn);

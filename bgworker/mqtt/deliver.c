@@ -757,7 +757,14 @@ fl_mqtt_window_is_open(FlMqttConn *conn)
 void
 fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent *sent, const FlMqttHow *how)
 {
-	if (!send_message(conn, message, how, 0, sent->id, true) && sent->state == FL_MQTT_SENT_QOS2)
+	if (send_message(conn, message, how, 0, sent->id, true))
+	{
+		FlMqttSent *now = &conn->sub->inflight[conn->sub->inflight_count - 1];
+
+		now->place = sent->place;
+		now->generation = sent->generation;
+	}
+	else if (sent->state == FL_MQTT_SENT_QOS2)
 		/* The client may have it, and hold its identifier. */
 		fl_mqtt_release_again(conn, sent);
 }

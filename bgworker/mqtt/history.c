@@ -404,8 +404,21 @@ set_start(FlMqttFilter *filter, int feed, int64 log_offset)
 	*note_start(filter, feed) = (FlMqttBegin) {.at = log_offset, .asked = log_offset};
 }
 
-static void
-free_starts(FlMqttFilter *filter)
+/* Where its group was; the place itself may be gone.  One more than that, since 0 means that nothing is noted. */
+void
+fl_mqtt_set_share_start(FlMqttFilter *filter, int feed, int64 log_offset)
+{
+	note_start(filter, feed)->at = log_offset + 1;
+}
+
+int64
+fl_mqtt_share_start(const FlMqttFilter *filter, int feed)
+{
+	return feed < filter->start_count ? filter->starts[feed].at - 1 : -1;
+}
+
+void
+fl_mqtt_free_starts(FlMqttFilter *filter)
 {
 	if (filter->starts != NULL)
 		pfree(filter->starts);
@@ -482,7 +495,7 @@ fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
 	FlMqttConn *conn = filter->conn;
 	FlMqttSubscriber *sub = conn->sub;
 
-	free_starts(filter);
+	fl_mqtt_free_starts(filter);
 	filter->since = start->since;
 	filter->sought = true;
 	/* Nothing that is there yet can be as new. */
@@ -573,7 +586,7 @@ encode_start(FlMqttConn *conn, FlBuf *out, FlMqttBytes text, int feed, int64 sta
 {
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_START);
 
-	if (start <= Max(bookmark, 0) || start == PG_INT64_MAX || conn->door->feeds[feed].gone)
+	if (start <= bookmark || start == PG_INT64_MAX || conn->door->feeds[feed].gone)
 		return false;
 	event.hash = hash_of(text);
 	event.text_len = (uint16) text.len;
@@ -620,17 +633,34 @@ start_unsent(const FlMqttSubscriber *sub, const FlMqttFilter *filter, int feed)
  * More than MAX_STARTS are not written: then what the others have been given comes
  * again after a reconnect, which QoS 1 allows.
  */
+/* Where its groups are; returns how many more may be written. */
+static int
+encode_share_starts(FlMqttConn *conn, FlBuf *out, int left)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		const FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
+		FlMqttBytes text = {filter->text, filter->len};
+
+		for (int i = 0; filter->share != NULL && i < conn->door->feed_count && left > 0; i++)
+			left -= encode_start(conn, out, text, i, fl_mqtt_share_position(filter, i), -1);
+	}
+	return left;
+}
+
 void
 fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
 					  const int64 *bookmarks)
 {
 	FlMqttDoor *door = conn->door;
-	int left = MAX_STARTS;
+	int left = encode_share_starts(conn, out, MAX_STARTS);
 	dlist_iter iter;
 
 	for (int f = 0; seek != NULL && f < seek->filter_count; f++)
 		for (int i = 0; i < seek->filters[f].start.count && left > 0; i++)
-			left -= encode_start(conn, out, seek->filters[f].text, i, seek->filters[f].start.from[i], bookmarks[i]);
+			left -= encode_start(conn, out, seek->filters[f].text, i, seek->filters[f].start.from[i], Max(bookmarks[i], 0));
 	if (seek == NULL && !conn->sub->rewound)
 		return;
 	dlist_foreach (iter, &conn->sub->filters)
@@ -649,9 +679,17 @@ fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, cons
 			/* What it has in the queue is read again after a crash. */
 			if (start > bookmarks[i] && seek == NULL)
 				start = Min(start, fl_mqtt_first_unmarked(conn, i));
-			left -= encode_start(conn, out, text, i, start, bookmarks[i]);
+			left -= encode_start(conn, out, text, i, start, Max(bookmarks[i], 0));
 		}
 	}
+}
+
+bool
+fl_mqtt_is_start_of(const FlMqttFilter *filter, const FlSessionEvent *event)
+{
+	FlMqttBytes text = {filter->text, filter->len};
+
+	return event->type == FL_SESSION_START && event->text_len == filter->len && event->hash == hash_of(text);
 }
 
 void
@@ -666,9 +704,8 @@ fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event)
 	dlist_foreach (iter, &conn->sub->filters)
 	{
 		FlMqttFilter *filter = dlist_container(FlMqttFilter, node, iter.cur);
-		FlMqttBytes text = {filter->text, filter->len};
 
-		if (filter->len != event->text_len || hash_of(text) != event->hash)
+		if (filter->share != NULL || !fl_mqtt_is_start_of(filter, event))
 			continue;
 		/* After a failover the log may end before it. */
 		set_start(filter, feed, Min(event->log_offset, tail));
@@ -723,7 +760,7 @@ fl_mqtt_forget_starts(FlMqttConn *conn)
 		for (int i = 0; i < filter->start_count; i++)
 			passed = passed && filter->starts[i].at <= unsent[i];
 		if (passed)
-			free_starts(filter);
+			fl_mqtt_free_starts(filter);
 		else
 			conn->sub->rewound = true;
 	}

@@ -223,6 +223,7 @@ typedef struct FlMqttSent
 	uint8 state; /* FlMqttSentState */
 	bool retain;
 	bool aside; /* it moves no mark: a retained value, a group's, or ahead of where the session looks back to */
+	bool shared; /* restored: a group gave it, at QoS 1, to an earlier connection */
 	bool released_again; /* in an earlier connection: it takes nothing of the quota of this one */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
@@ -686,8 +687,8 @@ extern void fl_mqtt_drop_filters(FlMqttConn *conn);
 /* The events of what such a packet will do, and a checkpoint before them.  *nothing: it does nothing. */
 extern void fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
 extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
-/* A filter of an earlier connection; false: it has no right to it any more. */
-extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event);
+/* A filter of an earlier connection, whose session has these events; false: it has no right to it any more. */
+extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event, const uint8 *events, Size len);
 extern FlMqttSubscriber *fl_mqtt_get_subscriber(FlMqttConn *conn);
 extern void fl_mqtt_check_rights(FlMqttDoor *door);
 
@@ -825,6 +826,11 @@ extern void fl_mqtt_seek_add(FlMqttSeek *seek, FlMqttBytes text, const FlMqttSta
 extern void fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
 								  const int64 *bookmarks);
 extern void fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event);
+extern bool fl_mqtt_is_start_of(const FlMqttFilter *filter, const FlSessionEvent *event);
+/* Where the group of a shared filter was; -1: unknown.  Only while the filter is restored. */
+extern void fl_mqtt_set_share_start(FlMqttFilter *filter, int feed, int64 log_offset);
+extern int64 fl_mqtt_share_start(const FlMqttFilter *filter, int feed);
+extern void fl_mqtt_free_starts(FlMqttFilter *filter);
 /* Where a cursor of -1 stands. */
 extern int64 fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail);
 
@@ -884,16 +890,23 @@ extern void fl_mqtt_leave_bookmarks(FlMqttConn *conn);
 extern void fl_mqtt_save_bookmarks(FlMqttConn *conn);
 /* The session is there, and CONNACK was sent: it goes on where it was. */
 extern void fl_mqtt_resume_session(FlMqttConn *conn);
+/* Where the group of a filter was when the session left, for fl_mqtt_share_join. */
+extern void fl_mqtt_restore_share_starts(FlMqttFilter *filter, const uint8 *events, Size len);
 /* Deliveries of the earlier connection come first; false: there are more of them. */
 extern bool fl_mqtt_send_restored(FlMqttConn *conn);
 
 /* in share.c */
-/* False: there is no room for another group. */
-extern bool fl_mqtt_share_join(FlMqttFilter *member);
+/* False: there is no room for another group.  restored: a session comes back to it. */
+extern bool fl_mqtt_share_join(FlMqttFilter *member, bool restored);
 extern void fl_mqtt_share_leave(FlMqttFilter *member);
 extern void fl_mqtt_share_refresh(FlMqttDoor *door);
 extern void fl_mqtt_share_run(FlMqttDoor *door);
 extern void fl_mqtt_share_return(FlMqttConn *conn);
+/* Offset up to which its group has taken the records of a feed; -1: it takes none of it. */
+extern int64 fl_mqtt_share_position(const FlMqttFilter *member, int feed);
+extern void fl_mqtt_share_keep(FlMqttConn *conn);
+/* Of what is to be sent again, the messages of groups that other members have not been given meanwhile. */
+extern void fl_mqtt_share_take_back(FlMqttConn *conn);
 
 /* in retained.c */
 /* Is there a mount with a state table; is there one for this topic? */

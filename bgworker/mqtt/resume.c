@@ -164,8 +164,7 @@ fl_mqtt_encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent)
 	FlSessionEvent event = fl_mqtt_session_event(conn, FL_SESSION_AT);
 	bool exact = sent->state != FL_MQTT_SENT_QOS1;
 
-	/* What it was given as member of a group goes to the others; at QoS 2 it must not (MQTT-4.8.2-5). */
-	if (!exact && (sent->feed < 0 || sent->place != NULL))
+	if (!exact && sent->feed < 0)
 		return;
 	/* One that cannot be read again has its identifier all the same, which the client may hold. */
 	if (sent->feed >= 0)
@@ -177,7 +176,9 @@ fl_mqtt_encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent)
 	event.packet_id = sent->id;
 	event.qos = exact ? 2 : 1;
 	event.retain = sent->retain;
-	event.aside = sent->aside || sent->feed < 0;
+	/* What it was given as member of a group goes to the others; at QoS 2 it must not (MQTT-4.8.2-5). */
+	event.shared = !exact && (sent->place != NULL || sent->shared);
+	event.aside = sent->aside || sent->feed < 0 || event.shared;
 	fl_session_encode_event(out, &event);
 	event.type = FL_SESSION_SENT;
 	fl_session_encode_event(out, &event);
@@ -296,6 +297,7 @@ add_restored(FlMqttConn *conn, int feed, const FlSessionEvent *e)
 														.feed = feed,
 														.retain = e->retain,
 														.aside = e->aside,
+														.shared = e->shared,
 														.log_offset = e->log_offset};
 }
 
@@ -369,6 +371,23 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 	}
 }
 
+void
+fl_mqtt_restore_share_starts(FlMqttFilter *filter, const uint8 *events, Size len)
+{
+	FlMqttDoor *door = filter->conn->door;
+	FlSessionReader reader;
+	FlSessionEvent e;
+
+	fl_session_reader_init(&reader, events, len);
+	while (fl_session_next_event(&reader, &e))
+	{
+		int feed = fl_mqtt_is_start_of(filter, &e) ? find_feed(door, &e) : -1;
+
+		if (feed >= 0)
+			fl_mqtt_set_share_start(filter, feed, e.log_offset);
+	}
+}
+
 /* Filters come first: positions are wanted only where there are some. */
 static void
 restore_filters(FlMqttConn *conn, const uint8 *events, Size len)
@@ -383,7 +402,7 @@ restore_filters(FlMqttConn *conn, const uint8 *events, Size len)
 	{
 		if (e.type != FL_SESSION_SUBSCRIBED)
 			continue;
-		if (fl_mqtt_restore_filter(conn, &e))
+		if (fl_mqtt_restore_filter(conn, &e, events, len))
 			continue;
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s has lost its subscription to \"%.*s\"", fl_mqtt_name(conn),
@@ -442,6 +461,7 @@ fl_mqtt_resume_session(FlMqttConn *conn)
 	while (fl_session_next_event(&reader, &e))
 		take_event(conn, &e);
 	stay_below_tails(conn);
+	fl_mqtt_share_take_back(conn);
 	conn->sub->resuming = false;
 	door->interest_changed = true;
 	door->feed_more = true;
@@ -561,7 +581,11 @@ fl_mqtt_send_restored(FlMqttConn *conn)
 		conn->stats_dirty = true;
 	}
 	if (sub->restored != NULL)
+	{
 		pfree(sub->restored);
+		/* Groups have waited for this. */
+		conn->door->feed_more = true;
+	}
 	sub->restored = NULL;
 	sub->restored_count = sub->restored_next = 0;
 	return true;

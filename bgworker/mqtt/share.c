@@ -10,8 +10,14 @@
  *
  * What a member had not acknowledged at QoS 1 when it went goes to the others,
  * before anything new.  At QoS 2 it does not, because the standard forbids it
- * (MQTT-4.8.2-5).  A group that has lost its last member is gone, with its
- * position.
+ * (MQTT-4.8.2-5).
+ *
+ * A group lives as long as a session has it (4.8.2): while all of them are away its
+ * place stays, and whoever comes first goes on there.  What a member had not
+ * acknowledged is then its own again, under the old identifiers, if nobody has taken
+ * it meanwhile (MQTT-4.4.0-1).  A checkpoint of a session has both, position and
+ * deliveries, for when the place is gone: after a restart the group goes on where
+ * the first session that comes back was when it left.
  *
  * Topics of commands and device shadows are for one device each, whose rights
  * decide; groups do not get them.
@@ -20,6 +26,7 @@
 
 #include "common/cryptohash.h"
 #include "common/sha2.h"
+#include "utils/timestamp.h"
 
 #include "fleetlog/topic.h"
 #include "mqtt.h"
@@ -42,6 +49,8 @@ struct FlMqttShare
 	dlist_node node; /* in door->shares */
 	dlist_head members;
 	uint16 member_count;
+	bool anew;                     /* no session had it when its first member here joined */
+	const FlMqttFilter *restoring; /* while it is joined: the filter of a session that comes back; else NULL */
 	TimestampTz since;
 	Oid role; /* of all members; InvalidOid: none */
 	int place_count;
@@ -54,14 +63,14 @@ struct FlMqttShare
 /* ---- which feeds are for it ---- */
 
 static bool
-is_for(const FlMqttShare *share, const FlMqttFeed *feed)
+is_for(const uint8 *filter, uint16 len, const FlMqttFeed *feed)
 {
 	int count;
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count && !feed->gone; m++)
 		if (mounts[m].stream == feed->stream &&
-			fl_topic_filter_reaches(share->filter, share->len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
+			fl_topic_filter_reaches(filter, len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
 			return true;
 	return false;
 }
@@ -87,13 +96,19 @@ enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
 	int64 tail;
 
 	/* A feed that nobody has wanted until now stands anywhere. */
-	if (!feed->wanted && fl_mqtt_feed_bounds(feed, &head, &tail))
-		from = tail;
+	if (fl_mqtt_feed_bounds(feed, &head, &tail))
+	{
+		if (!feed->wanted)
+			from = tail;
+		/* After a failover the log may end before it. */
+		if (share->restoring != NULL && fl_mqtt_share_start(share->restoring, number) >= 0)
+			from = Min(fl_mqtt_share_start(share->restoring, number), tail);
+	}
 	memset(&key, 0, sizeof(key));
 	memcpy(key.group, share->digest, sizeof(key.group));
 	key.stream = feed->stream;
 	key.shard = feed->shard;
-	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since);
+	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since, share->anew);
 	if (at->shared == NULL)
 		return false;
 	at->generation = at->shared->generation;
@@ -121,7 +136,7 @@ update_places(FlMqttDoor *door, FlMqttShare *share)
 	{
 		SharePlace *at = &share->places[i];
 
-		if (!is_for(share, &door->feeds[i]))
+		if (!is_for(share->filter, share->len, &door->feeds[i]))
 			leave_place(door, at);
 		else if (at->shared == NULL)
 			complete = enter_place(door, share, i) && complete;
@@ -141,6 +156,9 @@ fl_mqtt_share_refresh(FlMqttDoor *door)
 	{
 		FlMqttShare *share = dlist_container(FlMqttShare, node, iter.cur);
 
+		/* An error may have left them. */
+		share->restoring = NULL;
+		share->anew = false;
 		if (!update_places(door, share) && fl_mqtt_log_allowed(door, FL_MQTT_LOG_FEED))
 			ereport(LOG, (errmsg("fleetlog: a shared subscription to \"%.*s\" does not get what was mounted since",
 								 (int) Min(share->len, 200), (const char *) share->filter),
@@ -231,21 +249,119 @@ fl_mqtt_share_leave(FlMqttFilter *member)
 								 share->member_count);
 }
 
+/* Of shards of which its last checkpoint says nothing it has had nothing: the group begins with the subscription. */
+static void
+find_starts(FlMqttDoor *door, FlMqttFilter *member)
+{
+	for (int i = 0; i < door->feed_count; i++)
+	{
+		const FlMqttFeed *feed = &door->feeds[i];
+		int64 from;
+
+		if (fl_mqtt_share_start(member, i) >= 0 || !is_for(member->text + member->skip, member->len - member->skip, feed))
+			continue;
+		fl_mqtt_begin_transaction(door);
+		from = fl_log_offset_for_time(feed->stream, feed->shard, member->since);
+		if (from >= 0)
+			fl_mqtt_set_share_start(member, i, from);
+	}
+}
+
 bool
-fl_mqtt_share_join(FlMqttFilter *member)
+fl_mqtt_share_join(FlMqttFilter *member, bool restored)
 {
 	FlMqttDoor *door = member->conn->door;
-	FlMqttShare *share = get_share(door, member);
+	FlMqttShare *share;
+	bool complete;
 
+	if (restored)
+		find_starts(door, member);
+	share = get_share(door, member);
 	if (share->member_count == PG_UINT16_MAX)
 		return false;
+	/* A place that sessions left may have outlived their wish for it. */
+	share->anew = share->member_count == 0 && !restored && fl_share_is_left(share->digest) &&
+				  !fl_session_any_has(member->text, member->len, &member->conn->session);
+	share->restoring = restored ? member : NULL;
 	dlist_push_tail(&share->members, &member->share_node);
 	share->member_count++;
 	member->share = share;
-	if (update_places(door, share))
+	complete = update_places(door, share);
+	share->anew = false;
+	share->restoring = NULL;
+	if (!complete)
+		fl_mqtt_share_leave(member);
+	return complete;
+}
+
+/* ---- over connections ---- */
+
+int64
+fl_mqtt_share_position(const FlMqttFilter *member, int feed)
+{
+	const FlMqttShare *share = member->share;
+
+	if (share == NULL || feed >= share->place_count || share->places[feed].shared == NULL)
+		return -1;
+	return (int64) pg_atomic_read_u64(&share->places[feed].shared->position);
+}
+
+/* The connection closes, and its session goes on: its groups stay where they are. */
+void
+fl_mqtt_share_keep(FlMqttConn *conn)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) conn->session_expiry_s * 1000);
+	dlist_iter iter;
+
+	if (conn->session.number == 0 || conn->session_ending || conn->session_expiry_s == 0 || conn->sub == NULL)
+		return;
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttShare *share = dlist_container(FlMqttFilter, node, iter.cur)->share;
+
+		for (int i = 0; share != NULL && i < share->place_count; i++)
+			if (share->places[i].shared != NULL)
+				fl_share_keep(share->places[i].shared, share->places[i].generation, until);
+	}
+}
+
+/* False: a member of its group has it by now. */
+static bool
+take_back(FlMqttConn *conn, FlMqttSent *sent)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &conn->sub->filters)
+	{
+		FlMqttShare *share = dlist_container(FlMqttFilter, node, iter.cur)->share;
+		SharePlace *at = share != NULL && sent->feed < share->place_count ? &share->places[sent->feed] : NULL;
+
+		if (at == NULL || at->shared == NULL)
+			continue;
+		/* What the place did not give out itself is of the time before it, which nobody else remembers. */
+		if (!fl_share_take_back(at->shared, sent->log_offset) && sent->log_offset >= at->shared->begun_at)
+			continue;
+		sent->place = at->shared;
+		sent->generation = at->generation;
 		return true;
-	fl_mqtt_share_leave(member);
+	}
 	return false;
+}
+
+void
+fl_mqtt_share_take_back(FlMqttConn *conn)
+{
+	FlMqttSubscriber *sub = conn->sub;
+	int kept = 0;
+
+	for (int i = 0; i < sub->restored_count; i++)
+	{
+		FlMqttSent *sent = &sub->restored[i];
+
+		if (!sent->shared || sent->feed < 0 || take_back(conn, sent))
+			sub->restored[kept++] = *sent;
+	}
+	sub->restored_count = kept;
 }
 
 /* Somebody who has room, in turn; NULL: nobody has. */
@@ -259,8 +375,9 @@ choose_member(FlMqttShare *share)
 		FlMqttFilter *member = dlist_container(FlMqttFilter, share_node, iter.cur);
 		FlMqttConn *conn = member->conn;
 
+		/* What is sent again comes first. */
 		if (conn->state == FL_MQTT_STATE_OPEN && fl_net_is_open(&conn->net) && !conn->sub->ending &&
-			fl_mqtt_has_room(conn, member->qos))
+			conn->sub->restored_next >= conn->sub->restored_count && fl_mqtt_has_room(conn, member->qos))
 			return member;
 	}
 	return NULL;
@@ -524,23 +641,36 @@ fl_mqtt_share_run(FlMqttDoor *door)
 
 /* ---- a member goes ---- */
 
+/* How many could not be returned, or need not be: their group has gone. */
+static uint32
+return_all(const FlMqttSent *list, int count, uint32 *wake)
+{
+	uint32 lost = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		const FlMqttSent *sent = &list[i];
+
+		if (sent->place == NULL || sent->state != FL_MQTT_SENT_QOS1 || sent->place->generation != sent->generation)
+			continue;
+		if (!fl_share_return(sent->place, sent->generation, sent->log_offset, wake))
+			lost++;
+	}
+	return lost;
+}
+
 /* The connection has closed, and is no member any more: others get what it did not acknowledge. */
 void
 fl_mqtt_share_return(FlMqttConn *conn)
 {
 	FlMqttSubscriber *sub = conn->sub;
 	uint32 wake = 0;
-	uint32 lost = 0;
+	uint32 lost;
 
-	for (int i = 0; sub != NULL && i < sub->inflight_count; i++)
-	{
-		const FlMqttSent *sent = &sub->inflight[i];
-
-		if (sent->place == NULL || sent->state != FL_MQTT_SENT_QOS1 || sent->place->generation != sent->generation)
-			continue;
-		if (!fl_share_return(sent->place, sent->generation, sent->log_offset, &wake))
-			lost++;
-	}
+	if (sub == NULL)
+		return;
+	lost = return_all(sub->inflight, sub->inflight_count, &wake);
+	lost += return_all(sub->restored + sub->restored_next, sub->restored_count - sub->restored_next, &wake);
 	if (lost > 0 && fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
 		ereport(LOG,
 				(errmsg("fleetlog: %u messages of a shared subscription that %s did not acknowledge are not sent again",

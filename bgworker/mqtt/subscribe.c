@@ -304,7 +304,7 @@ make_filter(FlMqttConn *conn, const FlMqttSubscription *item)
 	FlMqttFilter *filter = add_filter(conn, item->filter);
 
 	filter->qos = item->qos;
-	if (!is_shared(item->filter) || fl_mqtt_share_join(filter))
+	if (!is_shared(item->filter) || fl_mqtt_share_join(filter, false))
 		return filter;
 	remove_filter(filter);
 	return NULL;
@@ -535,8 +535,20 @@ fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe,
 	}
 }
 
+/* Its group goes on where it was, if it has to be made anew. */
+static bool
+restore_share(FlMqttFilter *filter, const uint8 *events, Size len)
+{
+	bool joined;
+
+	fl_mqtt_restore_share_starts(filter, events, len);
+	joined = fl_mqtt_share_join(filter, true);
+	fl_mqtt_free_starts(filter);
+	return joined;
+}
+
 bool
-fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event)
+fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event, const uint8 *events, Size len)
 {
 	FlMqttBytes text = {event->text, event->text_len};
 	FlMqttBytes topic_filter = without(text, filter_prefix(text));
@@ -554,7 +566,7 @@ fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event)
 	filter->position = event->position;
 	filter->end_on_drop = event->end_on_drop;
 	filter->id = event->id;
-	if (!is_shared(text) || fl_mqtt_share_join(filter))
+	if (!is_shared(text) || restore_share(filter, events, len))
 		return true;
 	remove_filter(filter);
 	return false;

@@ -60,6 +60,7 @@ typedef enum FlSessionItemKind
 
 #define FL_SENT_RETAIN	1		/* it left with RETAIN 1 */
 #define FL_SENT_ASIDE	2		/* it was not read by the bookmark */
+#define FL_SENT_SHARED	4		/* a group gave it to this member */
 
 /* One thing that a session remembers of a record, or of a place in a shard. */
 typedef struct FlSessionItem
@@ -126,6 +127,9 @@ extern bool fl_session_copy(const FlSessionRef *ref, FlBuf *out);
 
 /* The connection has gone; from now on the session's time runs. */
 extern void fl_session_detach(const FlSessionRef *ref, uint64 conn_id);
+
+/* Does a session, another than this one, have this filter?  Looks at all of them. */
+extern bool fl_session_any_has(const uint8 *text, uint16 len, const FlSessionRef *except);
 
 /* A door has died: its connections have gone. */
 extern void fl_sessions_clear_door(int door);

@@ -81,6 +81,7 @@ typedef struct FlSessionEvent
 	uint8_t position;    /* SUBSCRIBED: 0 to 2, what deliveries tell of their position */
 	bool retain; /* SENT: it leaves with RETAIN 1 */
 	bool aside;  /* SENT: not read by the bookmark, but a retained value or a group's: it moves no mark */
+	bool shared; /* SENT: a group's, whose other members may have it by now */
 	uint32_t id;         /* SUBSCRIBED: subscription identifier, 0 = none */
 	const uint8_t *text; /* SUBSCRIBED, UNSUBSCRIBED: the filter, borrowed */
 	uint16_t text_len;   /* and START */

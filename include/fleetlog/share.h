@@ -17,10 +17,16 @@
  * Records that a member had not acknowledged when it went are returned to the
  * place, and taken by others before anything new.
  *
+ * A place stays without members while sessions that are away have the group: who
+ * comes first goes on where it is, with what was returned.  How long, is told by
+ * those who leave (fl_share_keep); whether a session still has it, when somebody
+ * joins who has not (anew).  Where it had to go nevertheless, for a restart or for
+ * lack of places, a session that comes back makes it again where its checkpoint says.
+ *
  * Locking contract: everything under one lock of the module, which nobody holds
  * while taking another; position, returned and busy may be read without it.
- * Places are freed with their last member; a pointer to one stays readable, and
- * the generation tells whether it is still the same.
+ * A pointer to a place that has been freed stays readable, and the generation tells
+ * whether it is still the same.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,6 +54,8 @@ typedef struct FlSharePlace
 	FlShareKey	key;			/* hash key: must come first */
 	uint64		generation;		/* 0: free */
 	TimestampTz since;			/* records appended before are not for the group */
+	TimestampTz kept_until;		/* it stays that long without members */
+	int64		begun_at;		/* first position: what lies below was not given out by this place */
 	pg_atomic_uint64 position;	/* everything below has been taken, or is not for the group */
 	pg_atomic_uint32 busy;		/* bit per door: it takes nothing now, pass it over */
 	pg_atomic_uint32 nreturned;
@@ -60,9 +68,16 @@ typedef struct FlSharePlace
 
 /*
  * This door has so many members in the group (at least one); makes the place at
- * `from` if there is none.  NULL: all places are in use.
+ * `from` if there is none, or if `anew` none with members.  NULL: all places are in use.
  */
-extern FlSharePlace *fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since);
+extern FlSharePlace *fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since,
+									bool anew);
+
+/* Has this group a place that stayed without members? */
+extern bool fl_share_is_left(const uint8 group[16]);
+
+/* A member that leaves may come back until then. */
+extern void fl_share_keep(FlSharePlace *place, uint64 generation, TimestampTz until);
 
 /* This door has so many members left; 0: it leaves the place. */
 extern void fl_share_set_members(FlSharePlace *place, uint64 generation, int door, uint16 members);
@@ -100,5 +115,8 @@ extern bool fl_share_return(FlSharePlace *place, uint64 generation, int64 log_of
 
 /* The lowest returned record, taken out; false: none. */
 extern bool fl_share_take_returned(FlSharePlace *place, int64 *log_offset);
+
+/* This one, for the member that returned it and is back; false: it is not there. */
+extern bool fl_share_take_back(FlSharePlace *place, int64 log_offset);
 
 #endif							/* FLEETLOG_SHARE_H */

@@ -41,6 +41,7 @@ dump_item(FlBuf *out, const FlSessionEvent *session, const FlSessionItem *item)
 
 	e.retain = item->kind != FL_ITEM_RECEIVED && (item->order & FL_SENT_RETAIN) != 0;
 	e.aside = item->kind != FL_ITEM_RECEIVED && (item->order & FL_SENT_ASIDE) != 0;
+	e.shared = item->kind != FL_ITEM_RECEIVED && (item->order & FL_SENT_SHARED) != 0;
 	switch ((FlSessionItemKind) item->kind)
 	{
 		case FL_ITEM_RECEIVED:

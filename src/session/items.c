@@ -304,7 +304,7 @@ fl_items_apply_sent(FlSession *s, const FlSessionEvent *e)
 	*item = (FlSessionItem) {
 		.packet_id = e->packet_id,.qos = e->qos,.kind = FL_ITEM_SENT,.hash = ++s->sent_order,.stream = e->stream,
 		.shard = e->shard,.log_offset = e->log_offset,
-		.order = (e->retain ? FL_SENT_RETAIN : 0) | (e->aside ? FL_SENT_ASIDE : 0)
+		.order = (e->retain ? FL_SENT_RETAIN : 0) | (e->aside ? FL_SENT_ASIDE : 0) | (e->shared ? FL_SENT_SHARED : 0)
 	};
 	if (e->qos == 2 && !e->aside)
 		raise_exact(s, e);

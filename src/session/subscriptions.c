@@ -9,11 +9,15 @@
  * most FL_SESSION_MAX_SUBSCRIPTIONS of them (doors refuse more).
  *
  * Called by store.c with the store's lock held, in a commit callback: nothing here
- * allocates or fails.  Without memory the session ends.
+ * allocates or fails.  Without memory the session ends.  fl_session_any_has is for
+ * doors, and takes the lock itself.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "utils/timestamp.h"
 
 #include "session_internal.h"
 
@@ -233,4 +237,31 @@ fl_subscriptions_dump(FlBuf *out, const FlSession *s, FlSessionEvent *e)
 		e->text_len = head->len;
 		fl_session_encode_event(out, e);
 	}
+}
+
+static bool
+has_filter(const FlSession *s, const uint8 *text, uint16 len)
+{
+	for (uint32 b = s->subscriptions; b != 0; b = head_of(b)->next)
+		if (has_text(head_of(b), text, len))
+			return true;
+	return false;
+}
+
+bool
+fl_session_any_has(const uint8 *text, uint16 len, const FlSessionRef *except)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		found = false;
+
+	LWLockAcquire(fl_store->lock, LW_SHARED);
+	for (uint32 number = 1; number < fl_store->sessions.fresh && !found; number++)
+	{
+		const FlSession *s = &fl_store_sessions[number];
+
+		found = s->state == FL_SESSION_KEPT && s->subscriptions != 0 && number != except->number &&
+			!fl_session_is_over(s, now) && has_filter(s, text, len);
+	}
+	LWLockRelease(fl_store->lock);
+	return found;
 }

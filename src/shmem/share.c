@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "utils/hsearch.h"
+#include "utils/timestamp.h"
 
 #include "fleetlog/share.h"
 #include "shmem_internal.h"
@@ -47,6 +48,8 @@ init_place(FlSharePlace *place, int64 from, TimestampTz since)
 {
 	place->generation = ++*last_generation;
 	place->since = since;
+	place->kept_until = 0;
+	place->begun_at = from;
 	pg_atomic_init_u64(&place->position, (uint64) from);
 	pg_atomic_init_u32(&place->busy, 0);
 	pg_atomic_init_u32(&place->nreturned, 0);
@@ -54,6 +57,29 @@ init_place(FlSharePlace *place, int64 from, TimestampTz since)
 	place->turn = 0;
 	place->run = 0;
 	memset(place->at_door, 0, sizeof(place->at_door));
+}
+
+static void
+free_place(FlSharePlace *place)
+{
+	place->generation = 0;
+	hash_search(places, &place->key, HASH_REMOVE, NULL);
+}
+
+/* Of the places without members, the one that would go first makes room. */
+static void
+free_a_left_place(void)
+{
+	HASH_SEQ_STATUS scan;
+	FlSharePlace *place;
+	FlSharePlace *first = NULL;
+
+	hash_seq_init(&scan, places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+		if (place->members == 0 && (first == NULL || place->kept_until < first->kept_until))
+			first = place;
+	if (first != NULL)
+		free_place(first);
 }
 
 static void
@@ -68,29 +94,57 @@ set_members(FlSharePlace *place, int door, uint16 members)
 		place->turn %= place->members;
 		return;
 	}
-	place->generation = 0;
-	hash_search(places, &place->key, HASH_REMOVE, NULL);
+	place->turn = 0;
+	if (place->kept_until <= GetCurrentTimestamp())
+		free_place(place);
 }
 
 FlSharePlace *
-fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since)
+fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since, bool anew)
 {
 	FlSharePlace *place;
 	bool		found = false;
 
 	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
 	place = hash_search(places, key, HASH_FIND, &found);
+	if (place == NULL && hash_get_num_entries(places) >= FL_SHARE_PLACES)
+		free_a_left_place();
 	/* A table in shared memory may grow beyond what was asked for; ours does not. */
 	if (place == NULL && hash_get_num_entries(places) < FL_SHARE_PLACES)
 		place = hash_search(places, key, HASH_ENTER_NULL, &found);
 	if (place != NULL)
 	{
-		if (!found)
+		if (!found || (place->members == 0 && (anew || place->kept_until <= GetCurrentTimestamp())))
 			init_place(place, from, since);
 		set_members(place, door, members);
 	}
 	LWLockRelease(fl_core->share_lock);
 	return place;
+}
+
+bool
+fl_share_is_left(const uint8 group[16])
+{
+	HASH_SEQ_STATUS scan;
+	FlSharePlace *place;
+	bool		is_left = false;
+
+	LWLockAcquire(fl_core->share_lock, LW_SHARED);
+	hash_seq_init(&scan, places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+		if (place->members == 0 && memcmp(place->key.group, group, sizeof(place->key.group)) == 0)
+			is_left = true;
+	LWLockRelease(fl_core->share_lock);
+	return is_left;
+}
+
+void
+fl_share_keep(FlSharePlace *place, uint64 generation, TimestampTz until)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if (place->generation == generation)
+		place->kept_until = Max(place->kept_until, until);
+	LWLockRelease(fl_core->share_lock);
 }
 
 void
@@ -112,7 +166,11 @@ fl_share_leave_door(int door)
 	hash_seq_init(&scan, places);
 	while ((place = hash_seq_search(&scan)) != NULL)
 		if (place->at_door[door] > 0)
+		{
+			/* What its members had is not returned, and theirs when they come back. */
+			place->begun_at = (int64) pg_atomic_read_u64(&place->position);
 			set_members(place, door, 0);
+		}
 	LWLockRelease(fl_core->share_lock);
 }
 
@@ -244,4 +302,23 @@ fl_share_take_returned(FlSharePlace *place, int64 *log_offset)
 	}
 	LWLockRelease(fl_core->share_lock);
 	return n > 0;
+}
+
+bool
+fl_share_take_back(FlSharePlace *place, int64 log_offset)
+{
+	bool		found = false;
+	uint32		n;
+
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	n = pg_atomic_read_u32(&place->nreturned);
+	for (uint32 i = 0; i < n && !found; i++)
+		if (place->returned[i] == log_offset)
+		{
+			place->returned[i] = place->returned[n - 1];
+			pg_atomic_write_u32(&place->nreturned, n - 1);
+			found = true;
+		}
+	LWLockRelease(fl_core->share_lock);
+	return found;
 }

@@ -24,6 +24,7 @@
 /* Of a delivery, beside its QoS. */
 #define SENT_RETAIN 0x04
 #define SENT_ASIDE  0x08
+#define SENT_SHARED 0x10
 
 static void
 write_session(FlBuf *out, const FlSessionEvent *event)
@@ -139,7 +140,7 @@ fl_session_encode_event(FlBuf *out, const FlSessionEvent *event)
 			write_session(out, event);
 			fl_write_le16(out, event->packet_id);
 			fl_write_u8(out, (uint8_t) (event->qos | (event->retain ? SENT_RETAIN : 0) |
-										(event->aside ? SENT_ASIDE : 0)));
+										(event->aside ? SENT_ASIDE : 0) | (event->shared ? SENT_SHARED : 0)));
 			fl_write_le16(out, event->distance);
 			break;
 		case FL_SESSION_SENT_RELEASED:
@@ -288,9 +289,10 @@ decode_sent(FlSessionReader *reader, FlSessionEvent *event)
 	event->qos = options & OPTION_QOS;
 	event->retain = (options & SENT_RETAIN) != 0;
 	event->aside = (options & SENT_ASIDE) != 0;
+	event->shared = (options & SENT_SHARED) != 0;
 	event->distance = fl_read_le16(in);
 	if (reader->at.type != FL_SESSION_AT || event->packet_id == 0 || event->qos < 1 || event->qos > 2 ||
-		(options & ~(OPTION_QOS | SENT_RETAIN | SENT_ASIDE)) != 0)
+		(options & ~(OPTION_QOS | SENT_RETAIN | SENT_ASIDE | SENT_SHARED)) != 0)
 		in->failed = true;
 	event->stream = reader->at.stream;
 	event->shard = reader->at.shard;

@@ -66,7 +66,7 @@ is(wills('short'), 'w', 'MQTT-3.1.2-8: published when the session is over, thoug
 client('back', $LONG)->reset;
 is(client('back', undef)->{connack}{session_present}, 1, 'its session is there');
 end_session('back');
-is(wills('back'), '', 'MQTT-3.1.3-9: back before the delay is over: no will');
+is(wills('back'), '', 'MQTT-3.1.3-9: back before the delay is over: no will (O31)');
 client('clean', $LONG)->reset;
 {
     my $c = client('clean', undef, clean => 1);

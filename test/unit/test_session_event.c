@@ -32,7 +32,7 @@ static const FlSessionEvent samples[] = {
 	{.type = FL_SESSION_EXACT,.session = 9,.generation = 4,.qos = 2,.stream = 16401,.shard = 65535,.log_offset = 0},
 	{.type = FL_SESSION_START,.session = 9,.generation = 4,.hash = 0xFEEDBEEF,.text_len = 65535,.stream = 16401,.shard = 255,.log_offset = 1},
 	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 65535,.qos = 2,.distance = 65535},
-	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 2,.qos = 1,.retain = true,.aside = true,.distance = 1},
+	{.type = FL_SESSION_SENT,.session = 9,.generation = 4,.packet_id = 2,.qos = 1,.retain = true,.aside = true,.shared = true,.distance = 1},
 	{.type = FL_SESSION_SENT_RELEASED,.session = 9,.generation = 4,.packet_id = 65535},
 	{.type = FL_SESSION_SENT_DONE,.session = 9,.generation = 4,.packet_id = 1},
 	{.type = FL_SESSION_WILL,.session = 9,.generation = 4,.number = 4294967295u,.delay_s = 4294967295u,
