@@ -59,6 +59,7 @@ typedef struct FlWaiter
 	TimestampTz until;
 	pg_atomic_uint32 gone;		/* the stream was dropped */
 	pg_atomic_uint32 woken;
+	pg_atomic_uint32 asleep;	/* has looked, found nothing and does nothing more */
 	pg_atomic_uint64 wakeups;	/* in this wait */
 } FlWaiter;
 
@@ -127,6 +128,7 @@ fl_waiters_init(void)
 	{
 		pg_atomic_init_u32(&table->waiters[i].gone, 0);
 		pg_atomic_init_u32(&table->waiters[i].woken, 0);
+		pg_atomic_init_u32(&table->waiters[i].asleep, 0);
 		pg_atomic_init_u64(&table->waiters[i].wakeups, 0);
 	}
 }
@@ -166,6 +168,7 @@ fl_tail_wait_begin(Oid stream, FlWaitKind kind, TimestampTz until)
 	mine->until = until;
 	pg_atomic_write_u32(&mine->gone, 0);
 	pg_atomic_write_u32(&mine->woken, 0);
+	pg_atomic_write_u32(&mine->asleep, 0);
 	pg_atomic_write_u64(&mine->wakeups, 0);
 	was_woken = false;
 	pg_atomic_fetch_add_u64(&table->waits, 1);
@@ -197,6 +200,7 @@ fl_tail_wait_end(void)
 void
 fl_tail_wait_arm(void)
 {
+	pg_atomic_write_u32(&mine->asleep, 0);
 	/* An exchange is a full barrier: the tails are read after it. */
 	pg_atomic_exchange_u32(&mine->woken, 0);
 }
@@ -253,6 +257,7 @@ fl_tail_wait_sleep(TimestampTz until)
 		}
 		if (RecoveryInProgress())
 			left = Min(left, FL_STANDBY_LOOK_MS);
+		pg_atomic_write_u32(&mine->asleep, 1);
 		sleep_once(left);
 		if (RecoveryInProgress())
 			return true;
@@ -343,6 +348,17 @@ kind_name(FlWaitKind kind)
 	return "unknown";
 }
 
+/*
+ * Does the entry say of its session that it sleeps?  One that looks for the first
+ * time, which may have to wait for a flush, or again because it was woken, is at
+ * work.
+ */
+static bool
+is_asleep(FlWaiter *w)
+{
+	return pg_atomic_read_u32(&w->asleep) != 0 && pg_atomic_read_u32(&w->woken) == 0;
+}
+
 typedef struct FlWaiterRow
 {
 	FlShardKey	key;
@@ -373,7 +389,7 @@ fl_sql_stat_waiter(PG_FUNCTION_ARGS)
 		{
 			FlWaiter   *w = dlist_container(FlWaiter, node, iter.cur);
 
-			if (w->key.database == MyDatabaseId && n < table->nwaiters)
+			if (w->key.database == MyDatabaseId && n < table->nwaiters && is_asleep(w))
 				rows[n++] = (FlWaiterRow) {
 				.key = w->key,.kind = w->kind,.pid = w->pid,.since = w->since,.until = w->until,
 				.wakeups = pg_atomic_read_u64(&w->wakeups)
@@ -397,6 +413,23 @@ fl_sql_stat_waiter(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+static int64
+count_asleep(void)
+{
+	int64		n = 0;
+
+	for (int b = 0; b < FL_WAIT_BUCKETS; b++)
+	{
+		dlist_iter	iter;
+
+		LWLockAcquire(&locks[b].lock, LW_SHARED);
+		dlist_foreach(iter, &table->buckets[b].waiters)
+			n += is_asleep(dlist_container(FlWaiter, node, iter.cur));
+		LWLockRelease(&locks[b].lock);
+	}
+	return n;
+}
+
 /* One row: counters since server start, over all databases. */
 Datum
 fl_sql_stat_wait(PG_FUNCTION_ARGS)
@@ -404,13 +437,10 @@ fl_sql_stat_wait(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum		values[6];
 	bool		nulls[6] = {0};
-	int64		waiting = 0;
 
 	fl_require_preload();
 	FL_INIT_MATERIALIZED_SRF(fcinfo);
-	for (int b = 0; b < FL_WAIT_BUCKETS; b++)
-		waiting += pg_atomic_read_u32(&table->buckets[b].count);
-	values[0] = Int64GetDatum(waiting);
+	values[0] = Int64GetDatum(count_asleep());
 	values[1] = Int64GetDatum((int64) pg_atomic_read_u64(&table->waits));
 	values[2] = Int64GetDatum((int64) pg_atomic_read_u64(&table->wakeups));
 	values[3] = Int64GetDatum((int64) pg_atomic_read_u64(&table->empty));
