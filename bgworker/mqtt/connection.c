@@ -234,7 +234,11 @@ protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_PROTOCOL))
 		ereport(LOG, (errmsg("fleetlog: %s sent a packet that is refused (0x%02X): %s", fl_mqtt_name(conn),
 							 fault->reason, fault->what)));
-	fl_mqtt_disconnect(conn, fault->reason, fault->what);
+	/* What is wrong with a CONNECT has codes that only a CONNACK may bear; a second one is answered by DISCONNECT. */
+	if (conn->state == FL_MQTT_STATE_OPEN && !fl_mqtt_reason_allowed(FL_MQTT_DISCONNECT, fault->reason))
+		fl_mqtt_disconnect(conn, FL_MQTT_RC_PROTOCOL_ERROR, fault->what);
+	else
+		fl_mqtt_disconnect(conn, fault->reason, fault->what);
 }
 
 void

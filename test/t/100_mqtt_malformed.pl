@@ -94,6 +94,8 @@ bytes_end_with('property length beyond the packet', 5, '30 06 0003 612f62 20', $
 bytes_end_with('topic length beyond the packet', 5, '30 05 00ff 612f62', $malformed);
 bytes_end_with('remaining length of five bytes', 5, '30 ff ff ff ff 01', $malformed);
 bytes_end_with('second CONNECT', 5, '10 0d 0004 4d515454 05 02 000a 00 0000', $protocol);
+# Its version is wrong, too, for which DISCONNECT has no code.
+bytes_end_with('second CONNECT of another version', 5, '10 0d 0004 4d515454 09 02 000a 00 0000', $protocol);
 bytes_end_with('topic with a wildcard', 5, '30 06 0003 612f23 00', qr/^0x(81|82|90)$/);
 bytes_end_with('payload format indicator 2', 5, '30 08 0003 612f62 02 0102', $either);
 bytes_end_with('AUTH where none was agreed', 5, 'f0 02 18 00', qr/^0x(82|8C)$/);

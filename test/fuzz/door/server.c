@@ -28,6 +28,8 @@
 
 /* ---- memory contexts ---- */
 
+#define FILL 4096 /* bytes of a piece; more would be slow, and tell no more */
+
 typedef struct Chunk
 {
 	struct Chunk *prev;
@@ -141,7 +143,7 @@ MemoryContextAllocHuge(MemoryContext context, Size size)
 	chunk->size = size;
 	link_chunk((Context *) context, chunk);
 	/* Whoever reads what it has not written sees this. */
-	memset(chunk + 1, 0x7F, size);
+	memset(chunk + 1, 0x7F, Min(size, FILL));
 	return chunk + 1;
 }
 
