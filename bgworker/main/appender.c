@@ -261,6 +261,8 @@ answer(BatchItem *item)
 	if (!item->returned && item->err != FL_ERR_NONE)
 		find_failure(item, HASH_ENTER)->seq = item->entry->seq;
 	item->answered = true;
+	/* To be woken, also where nothing has come from its ring. */
+	touched[item->door] = true;
 	if (dlist_is_empty(&late) && fl_ring_answer(item->door, &result))
 		return;
 	{
@@ -544,6 +546,7 @@ run_items(int first, int last)
 		items[first].err = fl_error_from_sqlstate(sqlstate);
 		items[first].base = -1;
 		answer_and_go_on(&items[first]);
+		FL_STOP_POINT("appender_after_failure");
 		return;
 	}
 	run_items(first, first + (last - first) / 2);

@@ -455,6 +455,19 @@ refuse_later(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlError err)
 		refuse(conn, qos, packet_id, (FlMqttReason) fl_error_info(err)->mqtt_reason, fl_error_info(err)->text);
 }
 
+/* Tests only: point "ack_<packet identifier>_fails" raises an error in the middle of the answer. */
+static void
+fail_as_told(uint64 cookie)
+{
+	char point[FL_STOP_POINT_LEN];
+
+	if (likely(fl_stop_points == NULL || fl_stop_points[0] == '\0'))
+		return;
+	snprintf(point, sizeof(point), "ack_%u_fails", (unsigned) (uint16) cookie);
+	if (fl_stop_points_hold(point))
+		elog(ERROR, "an acknowledgement fails, as a test has asked for");
+}
+
 /*
  * The fate of a record is known.  With FL_ERR_NONE it is durable: this is the
  * one place from which a PUBACK leaves (MQTT-4.3.2-4), or a first PUBREC.
@@ -474,6 +487,7 @@ fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid s
 	if (conn == NULL || conn->state != FL_MQTT_STATE_OPEN)
 		return false;
 	door->current = conn;
+	fail_as_told(cookie);
 	if (err == FL_ERR_NONE)
 		acknowledge(conn, cookie & FL_MQTT_COOKIE_QOS2 ? 2 : 1, (uint16) cookie,
 					cookie & FL_MQTT_COOKIE_UNHEARD ? FL_MQTT_RC_NO_MATCHING_SUBSCRIBERS : FL_MQTT_RC_SUCCESS);

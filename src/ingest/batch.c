@@ -36,7 +36,9 @@ reset_batch(FlIngestBatch *batch)
 	batch->nrecords = 0;
 	batch->nwaiters = 0;
 	batch->nended = 0;
+	batch->ntold = 0;
 	batch->seq = 0;
+	batch->settled = 0;
 	batch->min_created = FL_NO_CREATED;
 	batch->max_created = FL_NO_CREATED;
 	batch->charged = 0;

@@ -410,6 +410,7 @@ send_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 		return false;
 	}
 	b->seq = ing->next_seq++;
+	b->settled = s->settled;
 	b->state = FL_BATCH_SENT;
 	ing->sent[b->seq % FL_RESULT_SLOTS] = b;
 	ing->nsent++;
@@ -489,7 +490,7 @@ flush_shard(FlIngest *ing, FlIngestShard *s, TimestampTz now, bool *sent, long *
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
 
-		if (fl_ingest_is_stopped(b))
+		if (fl_ingest_is_stopped(s, b))
 			break;
 		if (b->state != FL_BATCH_READY)
 			continue;
@@ -540,7 +541,7 @@ has_ready_batch(FlIngestShard *s)
 	{
 		const FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
 
-		if (fl_ingest_is_stopped(b))
+		if (fl_ingest_is_stopped(s, b))
 			return false;
 		if (b->state == FL_BATCH_READY)
 			return true;
@@ -656,27 +657,66 @@ release_held_back(FlIngest *ing)
 	dlist_foreach_modify(iter, &ing->held_back)
 	{
 		FlHeldBack *h = dlist_container(FlHeldBack, node, iter.cur);
+		FlHeldBack	told;
 
 		if (fl_state_is_waiting(h->key.stream, h->key.shard, h->log_offset))
 			continue;
+		/* `done` may raise, and must not be called for it again. */
+		told = *h;
 		dlist_delete(&h->node);
-		ing->done(ing->arg, h->waiter.conn_id, h->waiter.cookie, FL_ERR_NONE, h->key.stream, h->key.shard, h->log_offset);
 		pfree(h);
+		ing->done(ing->arg, told.waiter.conn_id, told.waiter.cookie, FL_ERR_NONE, told.key.stream, told.key.shard,
+				  told.log_offset);
 		calls++;
 	}
 	return calls;
 }
 
 /*
- * The only place that tells anybody that a record is stored.  The batch has
- * been taken off its queue: `done` may add records.
+ * Tell the waiters of the batch that is being released, from where an earlier
+ * attempt has got to.  An error that `done` raises is the fault of one connection,
+ * which the door then closes: the others are told in the next turn, before anything
+ * else.  The only place that tells anybody that a record is stored.
  */
+static int
+release_waiters(FlIngest *ing)
+{
+	FlIngestBatch *b = ing->releasing;
+	FlIngestShard *s = ing->releasing_shard;
+	FlError		err = b->err;
+	uint64		seq = b->seq;
+	int			from = b->ntold;
+	int			n = b->nwaiters - from;
+
+	/* One at which `done` has raised is behind us, and its connection has ended. */
+	if (from > 0 && err != FL_ERR_NONE)
+		fl_ingest_note_ended(ing, b->waiters[from - 1].conn_id);
+	while (b->ntold < b->nwaiters)
+	{
+		FlWaiter   *w = &b->waiters[b->ntold];
+
+		if (hold_back(ing, s, b, w))
+		{
+			b->ntold++;
+			continue;
+		}
+		b->ntold++;
+		if (!ing->done(ing->arg, w->conn_id, w->cookie, err, s->key.stream, s->key.shard,
+					   err == FL_ERR_NONE ? b->base_offset + w->index : -1) && err != FL_ERR_NONE)
+			fl_ingest_note_ended(ing, w->conn_id);
+	}
+	ing->releasing = NULL;
+	fl_ingest_batch_free(ing, b);
+	if (err != FL_ERR_NONE)
+		fl_ingest_settle(ing, s, seq);
+	return n;
+}
+
+/* The batch has been taken off its queue: `done` may add records. */
 static int
 release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 {
 	int			n = b->nwaiters;
-	FlError		err = b->err;
-	uint64		seq = b->seq;
 
 	s->nunderway--;
 	s->stream->nrecords -= b->nrecords;
@@ -684,22 +724,11 @@ release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	ing->nwaiting -= n;
 	fl_ingest_charge(ing, s, b, -b->charged);
 	/* Those that nobody waits for are lost silently to their senders, but not to the views. */
-	if (err != FL_ERR_NONE)
+	if (b->err != FL_ERR_NONE)
 		FL_COUNT(FL_C_DROPPED_QOS0, b->nrecords - n);
-	for (int i = 0; i < n; i++)
-	{
-		FlWaiter   *w = &b->waiters[i];
-
-		if (hold_back(ing, s, b, w))
-			continue;
-		if (!ing->done(ing->arg, w->conn_id, w->cookie, err, s->key.stream, s->key.shard,
-					   err == FL_ERR_NONE ? b->base_offset + w->index : -1) && err != FL_ERR_NONE)
-			fl_ingest_note_ended(ing, w->conn_id);
-	}
-	fl_ingest_batch_free(ing, b);
-	if (err != FL_ERR_NONE)
-		fl_ingest_settle(ing, s, seq);
-	return n;
+	ing->releasing = b;
+	ing->releasing_shard = s;
+	return release_waiters(ing);
 }
 
 /* Is the fate of the batch at the front of the queue known? */
@@ -748,7 +777,7 @@ release_shard(FlIngest *ing, FlIngestShard *s)
 		calls += release_batch(ing, s, b);
 	}
 	fl_ingest_take_back(ing, s);
-	return calls;
+	return calls + fl_ingest_tell_gone(ing);
 }
 
 int
@@ -759,6 +788,10 @@ fl_ingest_poll(FlIngest *ing)
 	dlist_mutable_iter iter;
 	int			calls = 0;
 
+	/* What an error has left half done comes first, so that acknowledgements keep their order. */
+	if (ing->releasing != NULL)
+		calls += release_waiters(ing);
+	calls += fl_ingest_tell_gone(ing);
 	take_answers(ing);
 	if (generation != ing->appender_generation)
 	{

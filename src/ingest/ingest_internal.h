@@ -81,7 +81,9 @@ typedef struct FlIngestBatch
 	int			nwaiters;
 	int			waiters_cap;
 	int			nended;			/* waiters whose connections have ended */
+	int			ntold;			/* waiters that release_waiters is through with */
 	uint64		seq;
+	uint64		settled;		/* its shard's, when it was sent */
 	uint64		ring_end;
 	int64		base_offset;
 	FlError		err;
@@ -125,6 +127,14 @@ typedef struct FlHeldBack
 	int64		log_offset;
 } FlHeldBack;
 
+/* A record of a connection that has ended, taken out of a batch: nobody but its connection is left to be told. */
+typedef struct FlGone
+{
+	FlIngestShardKey key;
+	uint64		conn_id;
+	uint64		cookie;
+} FlGone;
+
 struct FlIngest
 {
 	MemoryContext mcxt;
@@ -137,6 +147,12 @@ struct FlIngest
 	HTAB	   *streams;		/* FlIngestStream */
 	dlist_head	busy;			/* FlIngestShard with batches */
 	dlist_head	held_back;		/* FlHeldBack */
+	FlIngestBatch *releasing;	/* off its queue, not all of its waiters told; NULL = none */
+	FlIngestShard *releasing_shard;
+	FlGone	   *gone;			/* to be told that their records were taken out */
+	int			ngone;
+	int			ngone_told;
+	int			gone_cap;
 	FlIngestBatch **sent;		/* by seq modulo FL_RESULT_SLOTS, until answered */
 	uint64		first_seq;
 	uint64		next_seq;
@@ -202,8 +218,11 @@ extern void fl_ingest_settle(FlIngest *ing, FlIngestShard *s, uint64 seq);
 /* Batches that the appender has returned may go again, unless others are before them. */
 extern void fl_ingest_take_back(FlIngest *ing, FlIngestShard *s);
 
-/* Is the queue to stand still?  (An older batch failed and is not released yet.) */
-extern bool fl_ingest_is_stopped(const FlIngestBatch *b);
+/* Call `done` for what fl_ingest_take_back has taken out.  Returns how many calls it made. */
+extern int	fl_ingest_tell_gone(FlIngest *ing);
+
+/* Is the queue to stand still here?  (The batch has failed, or comes behind one that has and will be sent again.) */
+extern bool fl_ingest_is_stopped(const FlIngestShard *s, const FlIngestBatch *b);
 
 /* ---- ingest.c, for write.c and order.c --------------------------------------------------- */
 

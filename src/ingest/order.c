@@ -10,7 +10,8 @@
  *
  *	- the appender returns what comes behind a failed batch of the same door and
  *	  shard, until the door says that it has dealt with the failure (`settled`);
- *	- the queue stands still until the failed batch is released at its front;
+ *	- the queue stands still until the failed batch is released at its front, and
+ *	  behind those that the appender has yet to return;
  *	- then the records that the ended connections have in later batches are taken
  *	  out of them, and what is left goes again, in its order.
  *
@@ -94,7 +95,38 @@ build_rest(FlIngest *ing, FlIngestBatch *b, FlBatchBuilder *rest)
 		elog(ERROR, "a batch of our own cannot be read: %s", fl_result_name(it.result));
 }
 
-/* Waiters of records that stay, with their new numbers; the others are told what became of theirs. */
+/* Room for all that may go from the batch.  May raise, hence comes before anything has changed. */
+static void
+reserve_gone(FlIngest *ing, int n)
+{
+	int			cap = Max(64, ing->gone_cap * 2);
+
+	if (ing->ngone + n <= ing->gone_cap)
+		return;
+	cap = Max(cap, ing->ngone + n);
+	ing->gone = ing->gone ? repalloc(ing->gone, sizeof(FlGone) * cap) :
+		MemoryContextAlloc(ing->mcxt, sizeof(FlGone) * cap);
+	ing->gone_cap = cap;
+}
+
+int
+fl_ingest_tell_gone(FlIngest *ing)
+{
+	int			calls = 0;
+
+	while (ing->ngone_told < ing->ngone)
+	{
+		/* `done` may raise, and must not be called for it again. */
+		FlGone		g = ing->gone[ing->ngone_told++];
+
+		(void) ing->done(ing->arg, g.conn_id, g.cookie, FL_ERR_INTERNAL, g.key.stream, g.key.shard, -1);
+		calls++;
+	}
+	ing->ngone = ing->ngone_told = 0;
+	return calls;
+}
+
+/* Waiters of records that stay, with their new numbers; the others will be told what became of theirs. */
 static void
 keep_rest(FlIngest *ing, const FlIngestShard *s, FlIngestBatch *b)
 {
@@ -108,7 +140,7 @@ keep_rest(FlIngest *ing, const FlIngestShard *s, FlIngestBatch *b)
 		if (w.ended)
 		{
 			gone++;
-			(void) ing->done(ing->arg, w.conn_id, w.cookie, FL_ERR_INTERNAL, s->key.stream, s->key.shard, -1);
+			ing->gone[ing->ngone++] = (FlGone) {.key = s->key,.conn_id = w.conn_id,.cookie = w.cookie};
 			continue;
 		}
 		w.index -= gone;
@@ -127,6 +159,7 @@ strip_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 
 	if (b->nended == 0)
 		return;
+	reserve_gone(ing, b->nended);
 	if (b->nended < b->nrecords)
 	{
 		build_rest(ing, b, &rest);
@@ -144,8 +177,11 @@ strip_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 }
 
 bool
-fl_ingest_is_stopped(const FlIngestBatch *b)
+fl_ingest_is_stopped(const FlIngestShard *s, const FlIngestBatch *b)
 {
+	/* Sent before the failure was settled: the appender is about to return it, and takes what we send now. */
+	if (b->state == FL_BATCH_SENT)
+		return b->settled < s->settled;
 	return b->state == FL_BATCH_FAILED || b->state == FL_BATCH_RETURNED;
 }
 

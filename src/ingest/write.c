@@ -75,7 +75,7 @@ has_ready(FlIngestShard *s, bool *awaited)
 	{
 		FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
 
-		if (b->state == FL_BATCH_SENT || fl_ingest_is_stopped(b))
+		if (b->state == FL_BATCH_SENT || fl_ingest_is_stopped(s, b))
 			return false;
 		if (b->state != FL_BATCH_READY)
 			continue;

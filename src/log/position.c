@@ -60,7 +60,10 @@ fl_log_tail(Oid stream, int32 shard)
 	}
 	if (pg_atomic_read_u64(&s->flushed_tail) < pg_atomic_read_u64(&s->visible_tail))
 		fl_flush_published();
-	return fl_shard_durable_tail(s);
+	/* After a start nothing of a quorum stream is confirmed yet, but what was trimmed is of no concern any more. */
+	tail = fl_shard_durable_tail(s);
+	head = (int64) pg_atomic_read_u64(&s->head);
+	return Max(tail, head);
 }
 
 int64

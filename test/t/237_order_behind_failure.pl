@@ -57,9 +57,14 @@ for my $version (5, 4)
         $other->publish('acme/d2/t', sprintf('%02d', $n), qos => 1);
     }
     aside(4);
+    # The door learns of the failure alone, and has dealt with it, before the appender comes to those behind it.
+    $s->stop_points('appender_after_failure');
     $holder->query('COMMIT');
+    $s->wait_stopped_at('appender_after_failure');
+    ok($other->ping, "$version: the door goes on");
     my $end = $victim->ending;
     $end = 'closed' if $version == 4;
+    $s->stop_points();
     is($end, $version == 5 ? '0x80' : 'closed', "$version: the device whose record failed is told to come again");
     is(acks($other, 7), 7, "$version: another device, whose records were in the same batches as later ones of that device, has its PUBACKs");
     is(numbers('d1'), '', "$version: nothing of what was sent behind the failed record is written");
@@ -115,6 +120,47 @@ $device->publish('acme/d1/t', sprintf('%02d', $_), qos => 1, pid => 100 + $_, du
 is(acks($device, 8), 8, 'the device sends again');
 is(numbers('d1'), in_order(8), 'and nothing that it had sent behind the refused record was written before');
 is($other->publish_acked('acme/d2/t', '09'), 0, 'the door serves others as before');
+
+# ---- An error while a batch is answered ---------------------------------------------------
+
+# The four are answered by one release: the second fails, and takes nobody along but its own device.
+my @four = map { $s->device('d1', client_id => "four $_") } 1 .. 4;
+$s->stop_points('flusher_before_flush');
+$device->publish('acme/d1/four', 'holds the flush', qos => 1);
+$s->wait_stopped_at('flusher_before_flush');
+for my $n (1 .. 4)
+{
+    $four[ $n - 1 ]->publish('acme/d1/four', "four $n", qos => 1, pid => 300 + $n);
+    ok($four[ $n - 1 ]->ping, "message $n is with the door");
+}
+$s->stop_points('ack_302_fails');
+is(acks($_, 1), 1, 'answered, though the answer of another in the batch has failed') for @four[ 0, 2, 3 ];
+is($four[1]->ending, 'closed', 'whose connection has ended without a word');
+is(acks($device, 1), 1, 'the one that was flushed first is answered');
+$s->stop_points();
+is($four[2]->publish_acked('acme/d1/four', 'on'), 0, 'the others go on');
+my $again = $s->device('d1', client_id => 'four 2');
+is($again->publish_acked('acme/d1/four', 'four 2', dup => 1), 0, 'and that one, too, when it comes again');
+
+# Of a batch that was not written: all its connections end, one of them by the error, and none of their later records is written.
+$s->sql("CREATE INDEX poison ON now (public.refuse_bad(payload))");
+my @three = map { $s->device('d1', client_id => "three $_", version => 4) } 1 .. 3;
+$s->stop_points("ack_402_fails");
+$holder->query("BEGIN; SELECT fleetlog.append('telemetry', 'acme/d1/three', 'holds the shard', shard => n) FROM generate_series(0, 2) n");
+is($holder->error, '', 'SQL holds the shards');
+for my $n (1 .. 3)
+{
+    $three[ $n - 1 ]->publish('acme/d1/three', "01 $n", qos => 1, retain => 1, pid => 400 + $n);
+    $three[ $n - 1 ]->publish('acme/d1/three', "later $n $fill", qos => 1, pid => 410 + $n);
+    ok($three[ $n - 1 ]->ping, "device $n has sent two");
+}
+$holder->query('COMMIT');
+is($_->ending, 'closed', 'a connection whose record was not written ends') for @three;
+$s->stop_points();
+$s->sql('DROP INDEX poison');
+is($device->publish_acked('acme/d1/three', 'on'), 0, 'the door goes on');
+is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/three' AND fleetlog.text(payload) ~ '^(01|later)'"), '0', 'nothing of theirs is written');
+
 is($s->crashes, '', 'no crash');
 $holder->quit;
 $s->node->stop;

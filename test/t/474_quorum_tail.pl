@@ -28,7 +28,10 @@ $s->sql(<<'SQL');
 SELECT fleetlog.create_stream('safe', durability => 'quorum'), fleetlog.create_state('now');
 SELECT fleetlog.mount('plant/', 'safe', state => 'now', keep => 'last', state_lag => '0');
 SELECT fleetlog.append('safe', 'plant/first', 'first');
+SELECT fleetlog.create_stream('trimmed', durability => 'quorum');
+SELECT fleetlog.append('trimmed', 'k', 'v') FROM generate_series(1, 5);
 SQL
+$s->sql("SELECT fleetlog.trim_head('trimmed', 0, 3, NULL)");
 
 # The session that writes does not wait for standbys, so that a test can go on; readers of the stream do.
 my $n = 0;
@@ -71,6 +74,8 @@ for my $round ('standby stopped', 'standby stopped, primary restarted')
         $follow->();
     }
     is($s->sql("SELECT fleetlog.tail('safe', 0) <= $from, (SELECT count(*) FROM safe)"), 't|' . ($from + 1), "$round: a SELECT sees it, but the tail is the confirmed one");
+    is($s->sql("SELECT fleetlog.head('trimmed', 0), fleetlog.tail('trimmed', 0) BETWEEN 3 AND 5, (SELECT count(*) FROM fleetlog.read('trimmed', 0, 3))"),
+        '3|t|' . ($restart ? 0 : 2), "$round: no tail is below its head");
     is(poll_now($from), '', "$round: poll returns nothing");
     is($s->sql("SELECT * FROM fleetlog.read('safe', 0, $from)"), '', "$round: nor does read");
     is(take_now(), '', "$round: take takes nothing");
