@@ -275,15 +275,22 @@ fl_build()
 }
 
 # Prints a TCP port of the loopback that nobody listens on; below the range from which outgoing connections are served.
+# A file reserves it for two minutes, until whoever asked listens: front doors share their ports, so two servers that were
+# told the same one would both start and take each other's clients.
 fl_free_port()
 {
-    perl -MIO::Socket::INET -e '
+    fl_own_folder "$FL_WORK/ports"
+    # shellcheck disable=SC2016 # these are Perl's variables
+    fl_as perl -MFcntl -MIO::Socket::INET -e '
+        my ($folder) = @ARGV;
         for (1 .. 1000) {
             my $port = 20000 + int(rand(12000));
-            my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $port, Proto => "tcp", Listen => 1);
-            if ($s) { print "$port\n"; exit 0 }
+            my $file = "$folder/$port";
+            unlink $file if -e $file && time - (stat _)[9] > 120;
+            sysopen(my $f, $file, O_CREAT | O_EXCL | O_WRONLY) or next;
+            if (IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $port, Proto => "tcp", Listen => 1)) { print "$port\n"; exit 0 }
         }
-        exit 1' || fl_die "found no free port"
+        exit 1' "$FL_WORK/ports" || fl_die "found no free port"
 }
 
 # True when something accepts on a loopback port.

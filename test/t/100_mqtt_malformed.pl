@@ -64,7 +64,7 @@ bytes_end_with('O06: empty topic in 3.1.1', 4, '30 02 0000', $closed);
 bytes_end_with('O06: empty topic without alias', 5, '30 03 0000 00', $protocol);
 # O44: subscription identifier from a client (MQTT-3.3.4-6).
 bytes_end_with('O44: PUBLISH with a subscription identifier', 5, '30 08 0003 612f62 02 0b01', $protocol);
-# O59: No Local on a shared subscription (MQTT-3.8.3-4); shared subscriptions are refused as a whole for now.
+# O59: No Local on a shared subscription (MQTT-3.8.3-4).
 {
     my $c = $s->device('d1');
     $c->send_hex('82 10 0001 00 000a' . unpack('H*', '$share/g/t') . '04');
