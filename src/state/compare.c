@@ -422,11 +422,18 @@ static int64
 settled_tail(Oid stream, int32 number)
 {
 	FlShard    *shard = fl_shard_find(stream, number);
-	uint64		visible = shard != NULL ? pg_atomic_read_u64(&shard->visible_tail) : 0;
+	uint64		visible;
 
-	/* Nobody has used it since the server started. */
 	if (shard == NULL)
-		return fl_log_tail(stream, number);
+	{
+		/* Nobody has used it since the server started; of a quorum stream nothing is confirmed yet then. */
+		int64		tail = fl_log_tail(stream, number);
+
+		shard = fl_shard_find(stream, number);
+		if (shard == NULL)
+			return tail;
+	}
+	visible = pg_atomic_read_u64(&shard->visible_tail);
 	for (int tries = 0; pg_atomic_read_u64(&shard->flushed_tail) < visible; tries++)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -59,6 +59,7 @@
 #include "fleetlog/catalog.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/log.h"
 #include "fleetlog/shmem.h"
 #include "fleetlog/watch.h"
 
@@ -77,6 +78,7 @@ typedef struct FlPlugin
 	bool		holds;			/* a clear whose record is not known yet: */
 	FlWatchEvent held;
 	MemoryContext held_mcxt;
+	bool		shards_known;	/* see open_quorum_shards */
 	uint32		number;			/* events sent of this transaction */
 	XLogRecPtr	running_at;		/* insert position at our last list of running transactions */
 } FlPlugin;
@@ -201,6 +203,49 @@ parse_options(FlPlugin *p, List *options)
 	fl_watch_filter_sort(&p->filter);
 }
 
+/*
+ * What a quorum stream had before the server started is unconfirmed until the
+ * standbys say so, which only the entry of its shard knows, and nobody may have made
+ * that yet.  The callbacks cannot; whatever comes later is written through an entry.
+ * In recovery there is nothing to wait for.
+ */
+static void
+open_quorum_shards(FlPlugin *p)
+{
+	MemoryContext old = CurrentMemoryContext;
+	bool		own = !IsTransactionState();
+	const Oid  *streams;
+	Oid		   *copy;
+	int			n;
+
+	if (fl_shared == NULL || RecoveryInProgress())
+		return;
+	if (own)
+	{
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+	}
+	/* Opening may refresh the catalog, of which the list is a part. */
+	streams = fl_stream_list(&n);
+	copy = palloc(sizeof(Oid) * Max(n, 1));
+	memcpy(copy, streams, sizeof(Oid) * n);
+	for (int i = 0; i < n; i++)
+	{
+		const FlStreamInfo *info = fl_stream_lookup(copy[i]);
+		int32		shards = info != NULL && info->durability == FL_DURABILITY_QUORUM ? info->shards : 0;
+
+		for (int32 s = 0; s < shards; s++)
+			(void) fl_log_tail(copy[i], s);
+	}
+	if (own)
+	{
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	MemoryContextSwitchTo(old);
+	p->shards_known = true;
+}
+
 static void
 plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_init)
 {
@@ -214,6 +259,8 @@ plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_in
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("option \"state\" is needed"),
 				 errhint("Name the state table to watch, for instance: pg_recvlogical -o state=device_state.")));
+	if (!is_init)
+		open_quorum_shards(p);
 	ctx->output_plugin_private = p;
 	ctx->streaming = false;		/* plugin_stream_abort tells why this is said */
 	opt->output_type = p->binary ? OUTPUT_PLUGIN_BINARY_OUTPUT : OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
@@ -228,7 +275,8 @@ plugin_shutdown(LogicalDecodingContext *ctx)
 
 /*
  * A change is durable when its record is; a row that was deleted by hand, without a
- * record, when its commit is.
+ * record, when its commit is.  Nobody has used a shard that has no entry: it is of a
+ * local stream (open_quorum_shards), or of one that is gone.
  */
 static bool
 is_durable(const FlWatchEvent *e, XLogRecPtr end_lsn)
@@ -267,7 +315,16 @@ server_is_stopping(void)
 static void
 wait_durable(LogicalDecodingContext *ctx, const FlWatchEvent *e, XLogRecPtr end_lsn)
 {
-	if (fl_shared == NULL || RecoveryInProgress() || !OidIsValid(e->stream) || is_durable(e, end_lsn))
+	const FlPlugin *p = ctx->output_plugin_private;
+
+	if (fl_shared == NULL || RecoveryInProgress() || !OidIsValid(e->stream))
+		return;
+	if (!p->shards_known)
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("ending the watch, since the server was promoted"),
+				 errhint("Connect again and go on from the last position.")));
+	if (is_durable(e, end_lsn))
 		return;
 	fl_confirm_want(end_lsn);
 	fl_tail_wait_begin(e->stream, FL_WAIT_WATCH, DT_NOEND);

@@ -71,6 +71,8 @@ for my $round ('standby stopped', 'standby stopped, primary restarted')
     {
         $s->node->restart;
         $s->wait_for("SELECT count(*) = 2 FROM fleetlog.stat_worker WHERE kind IN ('flusher', 'confirmer') AND state <> 'starting'", 't', 'the workers');
+        # The watch is the first to use the shard in this life of the server, and waits all the same.
+        $s->wait_for("SELECT count(*) FROM fleetlog.stat_waiter WHERE kind = 'watch'", '1', 'the watch to come back and to wait');
         $follow->();
     }
     is($s->sql("SELECT fleetlog.tail('safe', 0) <= $from, (SELECT count(*) FROM safe)"), 't|' . ($from + 1), "$round: a SELECT sees it, but the tail is the confirmed one");
@@ -97,7 +99,12 @@ for my $round ('standby stopped', 'standby stopped, primary restarted')
 }
 is($sets->(), join(' ', 'first', map { "value $_" } 1 .. $n), 'the watch printed each change once, in order');
 $watch->stop;
+
+# Nor does verify take what is not confirmed yet for what is not there.
+standby_down();
+append();
+$s->node->restart;
+is($s->sql("SELECT check_name, detail FROM fleetlog.verify('safe') WHERE NOT ok"), '', 'verify, as the first to use the stream after a restart without standbys');
 is($s->crashes, '', 'no crash');
-$standby->node->stop;
 $s->node->stop;
 done_testing();
