@@ -4,7 +4,7 @@
 usage: test/kafka_oracle.py [--seed N] [--samples N] [--only FILE] DIR
 
 Prints one line a sample: message, version, its bytes in hexadecimal, and the FNV-1a hash of its values in text.  The
-bytes come from interpreting the JSON definitions in DIR; nothing is shared with script/kafka-messages or with the C
+bytes come from interpreting the JSON definitions in DIR; nothing is shared with script/kafka-messages.py or with the C
 code, so that a mistake has to be made twice to go unseen.  test/unit/test_kafka_oracle.c decodes each line, compares
 the hash with that of its own text of the values, encodes again, and compares the bytes.
 

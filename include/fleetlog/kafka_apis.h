@@ -5,7 +5,7 @@
  *
  * Their ranges and messages are in fl_kafka_apis, by ascending key.
  *
- * Written by script/kafka-messages; change that, not this.
+ * Written by script/kafka-messages.py; change that, not this.
  *
  *-------------------------------------------------------------------------
  */

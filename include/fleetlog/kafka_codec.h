@@ -4,7 +4,7 @@
  *	  Kafka's messages as C structs: tables, decoder, encoder, framing.
  *
  * Every message of every version is described by committed tables that
- * script/kafka-messages generates from the published definitions (kafka_apis.h
+ * script/kafka-messages.py generates from the published definitions (kafka_apis.h
  * and kafka_{session,data,group,admin}.h: one struct a message, one function
  * each to decode, to encode and to set defaults).  This header is what they
  * stand on; docs/design/kafka.md says why it is built so.

@@ -6,7 +6,7 @@
  * How to use them is told in kafka_codec.h.  A comment gives the versions that have
  * the field, where it may be null, its tag, and a default that is not zero or empty.
  *
- * Written by script/kafka-messages; change that, not this.
+ * Written by script/kafka-messages.py; change that, not this.
  *
  *-------------------------------------------------------------------------
  */

@@ -102,7 +102,7 @@ tree_put(FlBuf *out, const char *text)
 static inline void
 tree_put_hex(FlBuf *out, const uint8_t *p, int32_t len, const char *quote)
 {
-	char two[3];
+	static const char digits[] = "0123456789abcdef";
 
 	if (len < 0)
 	{
@@ -112,8 +112,8 @@ tree_put_hex(FlBuf *out, const uint8_t *p, int32_t len, const char *quote)
 	tree_put(out, quote);
 	for (int32_t i = 0; i < len; i++)
 	{
-		snprintf(two, sizeof(two), "%02x", p[i]);
-		tree_put(out, two);
+		fl_write_u8(out, (uint8_t) digits[p[i] >> 4]);
+		fl_write_u8(out, (uint8_t) digits[p[i] & 15]);
 	}
 	tree_put(out, quote);
 }

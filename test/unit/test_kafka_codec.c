@@ -17,7 +17,8 @@
 #include "fleetlog/kafka_data.h"
 #include "fleetlog/kafka_session.h"
 
-#define ROUNDS 4
+#define ROUNDS       4
+#define SMALL_SAMPLE 60
 
 static FlBuf text_a;
 static FlBuf text_b;
@@ -53,6 +54,18 @@ make_sample(const FlKafkaMessage *m, int16_t version)
 	tree_text(&text_a, m, version, root_a);
 	fl_buf_reset(&encoded);
 	FL_CHECK_INT(fl_kafka_encode(m, version, root_a, &encoded), FL_OK);
+}
+
+/* The same, but short enough to try every bit of it. */
+static void
+make_small_sample(const FlKafkaMessage *m, int16_t version)
+{
+	for (int tries = 0; tries < 20; tries++)
+	{
+		make_sample(m, version);
+		if (encoded.len <= SMALL_SAMPLE)
+			break;
+	}
 }
 
 /* ---------- round trips ---------- */
@@ -180,9 +193,9 @@ flip_everywhere(const FlKafkaMessage *m, int16_t version)
 {
 	uint8_t *copy;
 
-	make_sample(m, version);
+	make_small_sample(m, version);
 	copy = fl_unit_copy(encoded.data, encoded.len);
-	for (size_t bit = 0; bit < encoded.len * 8 && bit < 2400; bit++)
+	for (size_t bit = 0; bit < encoded.len * 8 && bit < 1200; bit++)
 	{
 		copy[bit / 8] ^= (uint8_t) (1 << (bit % 8));
 		(void) decode_damaged(m, version, copy, encoded.len);
@@ -204,8 +217,8 @@ exaggerate_everywhere(const FlKafkaMessage *m, int16_t version)
 										  {0xff, 0xff, 0xff, 0xff, 0x0f}, {0xff, 0xff, 0xff, 0xff, 0x07},
 										  {0x80, 0x80, 0x80, 0x80, 0x08}, {0xff, 0xff, 0xff, 0xff, 0xff}};
 
-	make_sample(m, version);
-	for (size_t at = 0; at < encoded.len && at < 400; at++)
+	make_small_sample(m, version);
+	for (size_t at = 0; at < encoded.len && at < 200; at++)
 		for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 		{
 			uint8_t *copy = fl_unit_copy(encoded.data, encoded.len);

@@ -5,7 +5,7 @@
  *
  * Read by frame.c and by the Kafka door.
  *
- * Written by script/kafka-messages; change that, not this.
+ * Written by script/kafka-messages.py; change that, not this.
  *
  *-------------------------------------------------------------------------
  */

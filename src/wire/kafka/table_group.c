@@ -5,7 +5,7 @@
  *
  * Read by decode.c and encode.c, by nobody else.
  *
- * Written by script/kafka-messages; change that, not this.
+ * Written by script/kafka-messages.py; change that, not this.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Generates the tables and structs of Kafka's messages from the published definitions.
 
-usage: script/kafka-messages [--check] DIR
+usage: script/kafka-messages.py [--check] DIR
   DIR       Apache Kafka's message definitions (FetchRequest.json and so on)
   --check   writes nothing; fails, naming the file, where the committed ones differ
 
@@ -272,7 +272,7 @@ class Message:
 def head(name, what, more):
     return ["/*-------------------------------------------------------------------------", " *", " * " + name, " *\t  " + what,
             " *"] + [" * " + line if line else " *" for line in more] + [
-            " *", " * Written by script/kafka-messages; change that, not this.", " *",
+            " *", " * Written by script/kafka-messages.py; change that, not this.", " *",
             " *-------------------------------------------------------------------------", " */", "/* clang-format off */"]
 
 
@@ -367,7 +367,7 @@ def main(arguments):
     try:
         files = generate(folders[0])
     except (Refused, KeyError, ValueError, OSError) as error:
-        sys.exit("kafka-messages: %s: %s" % (type(error).__name__, error))
+        sys.exit("kafka-messages.py: %s: %s" % (type(error).__name__, error))
     stale = []
     for path, lines in sorted(files.items()):
         text = "\n".join(lines) + "\n"
@@ -379,7 +379,7 @@ def main(arguments):
             with open(full, "w", encoding="utf-8") as file:
                 file.write(text)
     if stale:
-        sys.exit("kafka-messages: not as generated: " + " ".join(stale))
+        sys.exit("kafka-messages.py: not as generated: " + " ".join(stale))
 
 
 if __name__ == "__main__":
