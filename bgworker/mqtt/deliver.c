@@ -376,6 +376,7 @@ enqueue(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uint32 g
 	place->gap = gap;
 	place->packet_id = 0;
 	place->no_mark = message->aside;
+	place->shared = how->shared;
 	place->ids = NULL;
 	if (how->id_count > 0)
 	{
@@ -506,6 +507,7 @@ write_ahead(FlMqttConn *conn)
 			break;
 		item->packet_id = take_packet_id(conn, FL_MQTT_SENT_WRITING, item->message, item->retain);
 		sub->inflight[sub->inflight_count - 1].aside = item->no_mark;
+		sub->inflight[sub->inflight_count - 1].shared = item->shared;
 		fl_mqtt_encode_sent(conn, out, &sub->inflight[sub->inflight_count - 1]);
 	}
 	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SENT, true) != FL_ERR_NONE)
@@ -579,6 +581,7 @@ fl_mqtt_number_queued(FlMqttConn *conn, uint16 max)
 		item->packet_id =
 			take_packet_id(conn, item->qos == 2 ? FL_MQTT_SENT_WRITING : FL_MQTT_SENT_QOS1, item->message, item->retain);
 		sub->inflight[sub->inflight_count - 1].aside = true;
+		sub->inflight[sub->inflight_count - 1].shared = item->shared;
 	}
 }
 
@@ -763,6 +766,7 @@ fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent
 
 		now->place = sent->place;
 		now->generation = sent->generation;
+		now->shared = sent->shared;
 	}
 	else if (sent->state == FL_MQTT_SENT_QOS2)
 		/* The client may have it, and hold its identifier. */
@@ -777,6 +781,7 @@ fl_mqtt_release_again(FlMqttConn *conn, const FlMqttSent *sent)
 	now->feed = sent->feed;
 	now->log_offset = sent->log_offset;
 	now->aside = sent->aside;
+	now->shared = sent->shared;
 	now->released_again = true;
 	conn->sub->released_again++;
 	fl_mqtt_send_ack(conn, FL_MQTT_PUBREL, sent->id, 0);

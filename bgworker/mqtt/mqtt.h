@@ -223,7 +223,7 @@ typedef struct FlMqttSent
 	uint8 state; /* FlMqttSentState */
 	bool retain;
 	bool aside; /* it moves no mark: a retained value, a group's, or ahead of where the session looks back to */
-	bool shared; /* restored: a group gave it, at QoS 1, to an earlier connection */
+	bool shared; /* a group gave it, and no other member is to have it at QoS 2 */
 	bool released_again; /* in an earlier connection: it takes nothing of the quota of this one */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
@@ -244,6 +244,7 @@ typedef struct FlMqttHow
 	bool retain;
 	uint8 position; /* FlMqttPositionWish */
 	bool end_on_drop;
+	bool shared; /* a group gives it */
 	const uint32 *ids;
 	uint32 id_count;
 } FlMqttHow;
@@ -258,6 +259,7 @@ typedef struct FlMqttQueued
 	uint8 qos;              /* 1 or 2 */
 	bool retain;
 	bool no_mark;   /* no bookmark stands for it, nor may it move a mark */
+	bool shared;    /* a group gave it */
 	uint8 position; /* FlMqttPositionWish */
 	uint32 pass;    /* how often the connection had been set back by then */
 } FlMqttQueued;
@@ -687,6 +689,8 @@ extern void fl_mqtt_drop_filters(FlMqttConn *conn);
 /* The events of what such a packet will do, and a checkpoint before them.  *nothing: it does nothing. */
 extern void fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
 extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
+/* Does a filter begin as one of a group does? */
+extern bool fl_mqtt_is_shared(const uint8 *text, Size len);
 /* A filter of an earlier connection, whose session has these events; false: it has no right to it any more. */
 extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event, const uint8 *events, Size len);
 extern FlMqttSubscriber *fl_mqtt_get_subscriber(FlMqttConn *conn);
@@ -830,6 +834,9 @@ extern bool fl_mqtt_is_start_of(const FlMqttFilter *filter, const FlSessionEvent
 /* Where the group of a shared filter was; -1: unknown.  Only while the filter is restored. */
 extern void fl_mqtt_set_share_start(FlMqttFilter *filter, int feed, int64 log_offset);
 extern int64 fl_mqtt_share_start(const FlMqttFilter *filter, int feed);
+/* Below this record the session has had what its group gave it at QoS 2. */
+extern void fl_mqtt_set_share_exact(FlMqttFilter *filter, int feed, int64 log_offset);
+extern int64 fl_mqtt_share_exact(const FlMqttFilter *filter, int feed);
 extern void fl_mqtt_free_starts(FlMqttFilter *filter);
 /* Where a cursor of -1 stands. */
 extern int64 fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail);

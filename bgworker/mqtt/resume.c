@@ -177,7 +177,7 @@ fl_mqtt_encode_sent(FlMqttConn *conn, FlBuf *out, const FlMqttSent *sent)
 	event.qos = exact ? 2 : 1;
 	event.retain = sent->retain;
 	/* What it was given as member of a group goes to the others; at QoS 2 it must not (MQTT-4.8.2-5). */
-	event.shared = !exact && (sent->place != NULL || sent->shared);
+	event.shared = sent->place != NULL || sent->shared;
 	event.aside = sent->aside || sent->feed < 0 || event.shared;
 	fl_session_encode_event(out, &event);
 	event.type = FL_SESSION_SENT;
@@ -337,7 +337,8 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 				set_cursor(conn, feed, e->log_offset);
 			break;
 		case FL_SESSION_EXACT:
-			if (feed >= 0)
+			/* That of groups is for when they are joined. */
+			if (feed >= 0 && e->qos != 1)
 				set_exact(conn, feed, e);
 			break;
 		case FL_SESSION_START:
@@ -377,14 +378,22 @@ fl_mqtt_restore_share_starts(FlMqttFilter *filter, const uint8 *events, Size len
 	FlMqttDoor *door = filter->conn->door;
 	FlSessionReader reader;
 	FlSessionEvent e;
+	int groups = 0;
 
 	fl_session_reader_init(&reader, events, len);
 	while (fl_session_next_event(&reader, &e))
 	{
-		int feed = fl_mqtt_is_start_of(filter, &e) ? find_feed(door, &e) : -1;
+		bool is_start = fl_mqtt_is_start_of(filter, &e);
+		bool is_exact = e.type == FL_SESSION_EXACT && e.qos == 1;
+		int feed = is_start || is_exact ? find_feed(door, &e) : -1;
 
-		if (feed >= 0)
+		if (e.type == FL_SESSION_SUBSCRIBED && fl_mqtt_is_shared(e.text, e.text_len))
+			groups++;
+		/* Filters come first.  Of several groups a mark does not tell which one it is of. */
+		if (feed >= 0 && is_start)
 			fl_mqtt_set_share_start(filter, feed, e.log_offset);
+		else if (feed >= 0 && groups == 1)
+			fl_mqtt_set_share_exact(filter, feed, e.log_offset);
 	}
 }
 

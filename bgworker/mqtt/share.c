@@ -93,7 +93,7 @@ enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
 	FlShareKey key;
 	int64 from = feed->pos.offset;
 	int64 head;
-	int64 tail;
+	int64 tail = from;
 
 	/* A feed that nobody has wanted until now stands anywhere. */
 	if (fl_mqtt_feed_bounds(feed, &head, &tail))
@@ -111,6 +111,8 @@ enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
 	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since, share->anew);
 	if (at->shared == NULL)
 		return false;
+	if (share->restoring != NULL && fl_mqtt_share_exact(share->restoring, number) > 0)
+		fl_share_raise_exact(at->shared, Min(fl_mqtt_share_exact(share->restoring, number), tail));
 	at->generation = at->shared->generation;
 	at->blocked_at = -1;
 	memset(&at->pos, 0, sizeof(at->pos));
@@ -358,7 +360,8 @@ fl_mqtt_share_take_back(FlMqttConn *conn)
 	{
 		FlMqttSent *sent = &sub->restored[i];
 
-		if (!sent->shared || sent->feed < 0 || take_back(conn, sent))
+		/* At QoS 2 it is nobody else's. */
+		if (!sent->shared || sent->state != FL_MQTT_SENT_QOS1 || sent->feed < 0 || take_back(conn, sent))
 			sub->restored[kept++] = *sent;
 	}
 	sub->restored_count = kept;
@@ -426,6 +429,7 @@ hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const ShareP
 	FlMqttHow how = {.qos = Min(member->qos, message->publish.qos),
 					 .retain = member->as_published && message->publish.retain,
 					 .position = member->position,
+					 .shared = true,
 					 .ids = &member->id,
 					 .id_count = member->id != 0 ? 1 : 0};
 	uint16 before = conn->sub->inflight_count;
@@ -505,6 +509,9 @@ offer_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord
 		fl_share_set_busy(at->shared, door->index, true);
 		return false;
 	}
+	/* A member has had it before the server crashed. */
+	if (Min(member->qos, door->message.publish.qos) == 2 && rec->log_offset < (int64) pg_atomic_read_u64(&at->shared->exact))
+		return true;
 	claim = fl_share_claim(at->shared, door->index, rec->log_offset, false, &wake);
 	if (claim == FL_SHARE_WAIT && has_waited(door, at, rec->log_offset))
 		claim = fl_share_claim(at->shared, door->index, rec->log_offset, true, &wake);

@@ -56,6 +56,7 @@ typedef struct FlSharePlace
 	TimestampTz since;			/* records appended before are not for the group */
 	TimestampTz kept_until;		/* it stays that long without members */
 	int64		begun_at;		/* first position: what lies below was not given out by this place */
+	pg_atomic_uint64 exact;		/* below, members have had what is at QoS 2, though the place does not know it */
 	pg_atomic_uint64 position;	/* everything below has been taken, or is not for the group */
 	pg_atomic_uint32 busy;		/* bit per door: it takes nothing now, pass it over */
 	pg_atomic_uint32 nreturned;
@@ -72,6 +73,9 @@ typedef struct FlSharePlace
  */
 extern FlSharePlace *fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since,
 									bool anew);
+
+/* A session of the group that comes back has had everything at QoS 2 below this record. */
+extern void fl_share_raise_exact(FlSharePlace *place, int64 log_offset);
 
 /* Has this group a place that stayed without members? */
 extern bool fl_share_is_left(const uint8 group[16]);

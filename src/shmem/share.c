@@ -50,6 +50,7 @@ init_place(FlSharePlace *place, int64 from, TimestampTz since)
 	place->since = since;
 	place->kept_until = 0;
 	place->begun_at = from;
+	pg_atomic_init_u64(&place->exact, 0);
 	pg_atomic_init_u64(&place->position, (uint64) from);
 	pg_atomic_init_u32(&place->busy, 0);
 	pg_atomic_init_u32(&place->nreturned, 0);
@@ -120,6 +121,15 @@ fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, Time
 	}
 	LWLockRelease(fl_core->share_lock);
 	return place;
+}
+
+void
+fl_share_raise_exact(FlSharePlace *place, int64 log_offset)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if ((int64) pg_atomic_read_u64(&place->exact) < log_offset)
+		pg_atomic_write_u64(&place->exact, (uint64) log_offset);
+	LWLockRelease(fl_core->share_lock);
 }
 
 bool

@@ -217,6 +217,37 @@ is(texts(@back) . ' ' . join(' ', map { $_->{pid} } @back), texts(@exact) . ' ' 
 ok($second->quiet(0.1), 'nobody else');
 $_->close for $c, $second;
 
+# What was complete before a crash does not come again, though no checkpoint tells of it.
+$share = '$share/crash/acme/d1/crash';
+$c = member('crash');
+$c->subscribe([ [ $share, 2 ] ]);
+$publisher->publish_released('acme/d1/crash', $_) for 1 .. 5;
+@exact = publishes($c, 5);
+for my $i (0 .. 3)
+{
+    $c->pubrec($exact[$i]{pid});
+    $c->expect('PUBREL');
+    $c->pubcomp($exact[$i]{pid}) if $i < 3;
+}
+$s->kill9_and_start;
+$s->wait_for_mqtt;
+$c->close;
+reconnect_publisher();
+$publisher->publish_released('acme/d1/crash', 6);
+$c = member('crash');
+is($c->{present}, 1, 'QoS 2: after a crash the session is there');
+my @came;
+while (!@came || $came[-1] ne '6')
+{
+    my $p = $c->read_packet;
+    last unless ref $p;
+    if ($p->{name} eq 'PUBREL') { $c->pubcomp($p->{pid}); next; }
+    push @came, $p->{payload};
+    $c->pubrec($p->{pid});
+}
+is(join(' ', @came), '5 6', 'O45: QoS 2: what was complete does not come again, what was not does');
+$c->close;
+
 # ---- O47: the plain twin ----
 
 $c = member('twin', expiry => 0);
