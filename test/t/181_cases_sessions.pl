@@ -42,25 +42,6 @@ sub texts { return join ' ', map { text($_) } @_; }
 sub pids { return join ' ', map { $_->{pid} } @_; }
 sub dups { return join ' ', map { $_->{dup} } @_; }
 sub publishes { my ($c, $n) = @_; return map { $c->expect('PUBLISH') } 1 .. $n; }
-# The first answer to a delivery; take() does the rest.
-sub answer { my ($c, $p) = @_; $p->{qos} == 1 ? $c->puback($p->{pid}) : $c->pubrec($p->{pid}); return; }
-# Takes so many deliveries, each to its end, and what else has to be released.
-sub take
-{
-    my ($c, $n) = @_;
-    my (@got, %open);
-    while (@got < $n || keys %open)
-    {
-        my $p = $c->read_packet;
-        last unless ref $p;
-        if ($p->{name} eq 'PUBREL') { $c->pubcomp($p->{pid}); delete $open{ $p->{pid} }; }
-        next if $p->{name} ne 'PUBLISH';
-        push @got, $p;
-        answer($c, $p);
-        $open{ $p->{pid} } = 1 if $p->{qos} == 2;
-    }
-    return @got;
-}
 
 my $c;
 my @first;
@@ -78,7 +59,7 @@ for my $qos (1, 2)
     ok($c->quiet(0.1), "QoS $qos: one is under way with a receive maximum of 1");
     cut($c, "o18-$qos");
     $c = session("o18-$qos", rm(4));
-    is(texts(take($c, 5)), 'n1 n2 n3 n4 n5', "O18: QoS $qos: all arrive with the quota of the new connection");
+    is(texts($c->completed(5)), 'n1 n2 n3 n4 n5', "O18: QoS $qos: all arrive with the quota of the new connection");
     end($c);
     gone("o18-$qos");
 
@@ -91,8 +72,8 @@ for my $qos (1, 2)
     @again = publishes($c, 2);
     ok($c->quiet(0.1), "O18: QoS $qos: nor more than the new one allows");
     is(pids(@again), pids(@first[ 0, 1 ]), "O18: QoS $qos: which begin with the oldest");
-    answer($c, $_) for @again;
-    is(texts(take($c, 4)), 'm3 m4 m5 m6', "O18: QoS $qos: the others follow");
+    $c->receipt($_) for @again;
+    is(texts($c->completed(4)), 'm3 m4 m5 m6', "O18: QoS $qos: the others follow");
     end($c);
 }
 
@@ -202,7 +183,7 @@ cut($c, 'o28');
 send_all('acme/d1/o28', 1, 'meanwhile');
 $c = session('o28');
 is($c->{connack}{session_present}, 1, 'O28: the session is there');
-is(texts(take($c, 1)), 'meanwhile', 'O28: the message comes without a new SUBSCRIBE');
+is(texts($c->completed(1)), 'meanwhile', 'O28: the message comes without a new SUBSCRIBE');
 end($c);
 
 my $wills = $s->device('d2', client_id => 'wills');
@@ -214,7 +195,7 @@ for my $n (1 .. 20)
     $c = session('o33', will => { topic => 'acme/d1/will', payload => 'w', qos => 1, properties => [ [ 24, 10 ] ] });
     $c->subscribe([ [ 'acme/d1/o33/#', 1 ] ]);
     send_all('acme/d1/o33/t', 1, "n$n");
-    $deaf++ unless texts(take($c, 1)) eq "n$n";
+    $deaf++ unless texts($c->completed(1)) eq "n$n";
     end($c);
     gone('o33');
 }
@@ -237,19 +218,19 @@ for my $qos (1, 2)
     is(pids(@again), pids(@first), "O50: QoS $qos: sent again under the same identifiers");
     is(dups(@again), join(' ', (1) x 20), "O53: QoS $qos: DUP 1 when sent again");
     is(texts(@again), texts(@first), "O50: QoS $qos: in the same order");
-    answer($c, $_) for @again;
-    @again = take($c, 10);
+    $c->receipt($_) for @again;
+    @again = $c->completed(10);
     is(texts(@again), join(' ', map { "n$_" } 21 .. 30), "O50: QoS $qos: the others follow, each once");
     is(dups(@again), join(' ', (0) x 10), "O53: QoS $qos: with DUP 0");
     send_all($topic, $qos, 'live');
-    is(texts(take($c, 1)), 'live', "O50: QoS $qos: and nothing else comes");
+    is(texts($c->completed(1)), 'live', "O50: QoS $qos: and nothing else comes");
     end($c);
 }
 $c = session('o53');
 $c->subscribe([ [ 'acme/d1/o53', 2 ] ]);
 $publisher->publish('acme/d1/o53', 'again', qos => 1, pid => 900, dup => 1);
 $publisher->expect('PUBACK');
-my ($p) = take($c, 1);
+my ($p) = $c->completed(1);
 is("$p->{payload} $p->{dup}", 'again 0', "O53: the publisher's DUP is not passed on");
 end($c);
 
@@ -277,7 +258,7 @@ for my $qos (1, 2)
           FROM telemetry WHERE key = '$topic' AND fleetlog.text(payload) IN ('never sent', 'begun $seconds')");
     $c = session("o61-$qos");
     send_all($topic, $qos, 'after');
-    my ($back, $next) = take($c, 2);
+    my ($back, $next) = $c->completed(2);
     is("$back->{payload} $back->{pid} $back->{dup}", "$sent->{payload} $sent->{pid} 1", "O61: QoS $qos: one that was sent is sent again after it has expired");
     is(FleetlogTest::Mqtt::property($back, 2), 0, "O61: QoS $qos: with nothing left of its time");
     is(text($next), 'after', "O61: QoS $qos: one that was not is dropped");
@@ -365,7 +346,7 @@ for my $how ('plain reconnect', 'restart', 'kill -9')
         my $id = "o64-$which";
         $c = session($id, version => $version);
         is($c->{connack}{session_present}, 1, "O71: $how: version $version, QoS $qos: the session is there");
-        is(texts(take($c, $count)), join(' ', map { $away{$which} + $_ } 1 .. $count),
+        is(texts($c->completed($count)), join(' ', map { $away{$which} + $_ } 1 .. $count),
             "O64, O71: $how: version $version, QoS $qos: all that came while it was away, in order");
         $away{$which} += $count;
         # What it acknowledged last has been read when this is answered.
@@ -394,7 +375,7 @@ $other->publish_acked('acme/d2/news/x', 'after');
 $c = session('o-d');
 is($c->{connack}{session_present}, 1, 'its session is there');
 send_all('acme/d1/own', 1, 'own');
-is(texts(take($c, 1)), 'own', 'O-D: nothing comes to a session whose right was withdrawn, nor what was under way');
+is(texts($c->completed(1)), 'own', 'O-D: nothing comes to a session whose right was withdrawn, nor what was under way');
 end($c);
 
 is($s->density_faults, '', 'offsets dense');

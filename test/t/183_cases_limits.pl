@@ -35,23 +35,6 @@ sub publish_at
     else { $pub->publish($topic, $payload, @more); $pub->ping; }
     return;
 }
-# The next deliveries, each completed.
-sub take
-{
-    my ($c, $n) = @_;
-    my (@got, %open);
-    while (@got < $n || keys %open)
-    {
-        my $p = $c->read_packet;
-        last unless ref $p;
-        if ($p->{name} eq 'PUBREL') { $c->pubcomp($p->{pid}); delete $open{ $p->{pid} }; }
-        next unless $p->{name} eq 'PUBLISH';
-        push @got, $p;
-        if ($p->{qos} == 1) { $c->puback($p->{pid}); }
-        elsif ($p->{qos} == 2) { $c->pubrec($p->{pid}); $open{ $p->{pid} } = 1; }
-    }
-    return @got;
-}
 sub size_case
 {
     my ($kind, $qos, $size) = @_;
@@ -71,9 +54,9 @@ sub size_case
     publish_at($qos, $topic, $text, @rich) if $kind ne 'retained';
     publish_at($qos, $topic, 'small');
     $c = login(%opt, clean => 0) if $kind eq 'offline';
-    take($c, 1) if $kind eq 'alias';
-    my @got = take($c, 1);
-    push @got, take($c, 1) if @got && $got[0]{payload} eq $text;
+    $c->completed(1) if $kind eq 'alias';
+    my @got = $c->completed(1);
+    push @got, $c->completed(1) if @got && $got[0]{payload} eq $text;
     $c->disconnect;
     return @got;
 }
@@ -118,7 +101,7 @@ $c->subscribe([ [ 'acme/d1/over/#', 2 ] ]);
 $c->subscribe([ [ 'acme/d1/over/+', 1 ], [ 'acme/d1/over/x', 0 ], [ 'acme/d1/end', 1 ] ]);
 $pub->publish_released('acme/d1/over/x', 'once');
 $pub->publish_acked('acme/d1/end', 'end');
-is(join(' ', map { "$_->{payload}:$_->{qos}" } take($c, 2)), 'once:2 end:1', 'O42: one copy at QoS 2, whichever filter came first');
+is(join(' ', map { "$_->{payload}:$_->{qos}" } $c->completed(2)), 'once:2 end:1', 'O42: one copy at QoS 2, whichever filter came first');
 $c->disconnect;
 
 # ---- O65: one message sent very often ----
@@ -181,7 +164,7 @@ for my $which (sort keys %queue)
         my $q = login(client_id => "queue$qos", properties => [ [ 33, 2 ] ]);
         $q->subscribe([ [ "acme/d1/queue/$qos", $qos ] ]);
         publish_at($qos, "acme/d1/queue/$qos", "m$_") for 1 .. 100;
-        is(join(' ', map { $_->{payload} } take($q, 100)), join(' ', map { "m$_" } 1 .. 100), "O20: QoS $qos: with $which queue all arrive, in order");
+        is(join(' ', map { $_->{payload} } $q->completed(100)), join(' ', map { "m$_" } 1 .. 100), "O20: QoS $qos: with $which queue all arrive, in order");
         $q->disconnect;
     }
 }

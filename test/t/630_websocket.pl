@@ -6,6 +6,7 @@ use IPC::Run ();
 use MIME::Base64 ();
 use FleetlogTest;
 use FleetlogTest::Pki;
+use FleetlogTest::WebSocket;
 
 my ($ws, $wss) = map { PostgreSQL::Test::Cluster::get_free_port() } 1 .. 2;
 my $s = FleetlogTest->new('ws', no_start => 1);
@@ -41,14 +42,7 @@ ok($s->wait_for_log(qr/WebSocket from 127\.0\.0\.1:\d+ was refused \(4\d\d\)/), 
 
 # ---- bytes ----
 
-sub frame
-{
-    my ($first, $payload) = @_;
-    my $len = length $payload;
-    my $mask = pack 'N', int(rand(2**32));
-    my $head = chr($first) . ($len < 126 ? chr(128 | $len) : $len < 65536 ? chr(254) . pack('n', $len) : chr(255) . pack('Q>', $len));
-    return $head . $mask . ($payload ^ substr($mask x (1 + $len / 4), 0, $len));
-}
+sub frame { return FleetlogTest::WebSocket::frame(@_) }
 # A connection that has been upgraded; what came behind the answer stays in {in}.
 sub open_ws
 {

@@ -404,6 +404,34 @@ sub messages
     return @got;
 }
 
+# The first answer to a delivery at QoS 1 or 2; completed() does the rest.
+sub receipt
+{
+    my ($self, $p) = @_;
+    if ($p->{qos} == 1) { $self->puback($p->{pid}); }
+    elsif ($p->{qos} == 2) { $self->pubrec($p->{pid}); }
+    return;
+}
+
+# Takes so many deliveries, each to its end, and what else has to be released.
+sub completed
+{
+    my ($self, $count) = @_;
+    my (@got, %open);
+
+    while (@got < $count || keys %open)
+    {
+        my $p = $self->read_packet;
+        last unless ref $p;
+        if ($p->{name} eq 'PUBREL') { $self->pubcomp($p->{pid}); delete $open{ $p->{pid} }; }
+        next unless $p->{name} eq 'PUBLISH';
+        push @got, $p;
+        $self->receipt($p);
+        $open{ $p->{pid} } = 1 if $p->{qos} == 2;
+    }
+    return @got;
+}
+
 # ---- Decoding ---------------------------------------------------------------
 
 sub take_varlen
