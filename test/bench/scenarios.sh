@@ -28,7 +28,8 @@ run_scenario()
         load-10m)   ! wants fleetlog || load_history ;;
         burst)      with_disturbance burst "with 1 MB bursts" start_bursts stop_job ;;
         silent)     with_disturbance silent "with silent peers" start_stallers stop_job ;;
-        snapshot)   ! wants fleetlog || rates_under_holders ;;
+        snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;
+        snapshot-qos2) ! wants fleetlog || rates_under_holders snapshot-qos2 -q 2 -c 50 -w 20 --persistent ;;
     esac
 }
 
@@ -231,20 +232,22 @@ stop_holder()
     run_sql -o /dev/null -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$1'"
 }
 
-# With --long both are held while 5,000 messages a second come in for ten minutes, and the rate is that after them: ten
-# minutes at saturation would be a quarter of a billion records.
+# $1: what the measurements' names begin with; the rest: the load.  With --long both are held while 5,000 messages a second
+# come in for ten minutes, and the rate is that after them: ten minutes at saturation would be a quarter of a billion records.
 rates_under_holders()
 {
-    measure snapshot-without fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    local name=$1; shift
+    measure "$name-without" fleetlog "$@" -d "$seconds"
     start_holder bench-snapshot "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM unrelated"
     start_holder bench-writer "BEGIN; INSERT INTO unrelated VALUES (1)"
-    [ -z "$long_seconds" ] || measure snapshot-meanwhile fleetlog -q 1 -c 50 -w 20 -r 5000 -d "$long_seconds"
-    measure snapshot-held fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    [ -z "$long_seconds" ] || measure "$name-meanwhile" fleetlog "$@" -r 5000 -d "$long_seconds"
+    measure "$name-held" fleetlog "$@" -d "$seconds"
     stop_holder bench-snapshot
-    measure snapshot-writer fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    measure "$name-writer" fleetlog "$@" -d "$seconds"
     stop_holder bench-writer
     # shellcheck disable=SC2086
     wait $holders 2>/dev/null || true
+    holders=
     # Once more without, since a machine's speed changes while the others run.
-    measure snapshot-again fleetlog -q 1 -c 50 -w 20 -d "$seconds"
+    measure "$name-again" fleetlog "$@" -d "$seconds"
 }

@@ -345,13 +345,16 @@ sub goals
 		push @goals, [$what, "by at most $limit ms", $known ? sprintf('%+.2f ms (%s, without %s)', $with - $without, short($with), short($without)) : undef,
 			$known ? $with - $without <= $limit : undef];
 	}
-	for my $case (['snapshot-held', 'a snapshot'], ['snapshot-writer', 'an unrelated transaction'])
+	for my $case (['snapshot', 'held', 'a snapshot'], ['snapshot', 'writer', 'an unrelated transaction'],
+		['snapshot-qos2', 'held', 'QoS 2, a snapshot'], ['snapshot-qos2', 'writer', 'QoS 2, an unrelated transaction'])
 	{
-		my @without = grep { defined } map { $figure->("snapshot-$_", 'fleetlog', 'rate') } qw(without again);
+		my ($name, $holder, $what) = @$case;
+		my $held = $all->{"$name-$holder"};
+		my @without = grep { defined } map { $figure->("$name-$_", 'fleetlog', 'rate') } qw(without again);
 		# A machine of the cloud is not the one that it was ten minutes ago: then only the run after it is comparable.
-		@without = (@without[1, 1]) if $all->{'snapshot-meanwhile'}{fleetlog} && @without == 2;
-		$ratio->("$case->[1] open" . ($all->{$case->[0]} ? sprintf(' for %.0f s', $all->{$case->[0]}{fleetlog}{publish_seconds}) : '') . ': part of the rate without',
-			0.8, $figure->($case->[0], 'fleetlog', 'rate'), @without == 2 ? ($without[0] + $without[1]) / 2 : undef);
+		@without = (@without[1, 1]) if $all->{"$name-meanwhile"}{fleetlog} && @without == 2;
+		$ratio->("$what open" . ($held ? sprintf(' for %.0f s', $held->{fleetlog}{publish_seconds}) : '') . ': part of the rate without',
+			0.8, $figure->("$name-$holder", 'fleetlog', 'rate'), @without == 2 ? ($without[0] + $without[1]) / 2 : undef);
 	}
 	return @goals;
 }
@@ -401,7 +404,8 @@ sub print_markdown
 	my $run = load("$folder/run.json");
 	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667
 		fan-out fan-out-qos0 fan-out-qos1 fan-in-qos1 retained-store retained filters-without filters-with filters-again login
-		load-10m burst-without burst-with silent-without silent-with snapshot-without snapshot-meanwhile snapshot-held snapshot-writer snapshot-again));
+		load-10m burst-without burst-with silent-without silent-with 
+		map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)));
 	my (@rates, @crowds);
 
 	for my $scenario (@scenarios)
