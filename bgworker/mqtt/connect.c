@@ -11,19 +11,27 @@
 
 #include "mb/pg_wchar.h"
 
+#include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
 
 /* ---- answers ---- */
 
 static void
-send_connack(FlMqttConn *conn, FlMqttConnack *connack)
+send_connack(FlMqttConn *conn, const FlMqttConnack *connack, const char *why)
 {
 	FlMqttPacket packet;
 
 	packet.type = FL_MQTT_CONNACK;
 	packet.u.connack = *connack;
-	fl_mqtt_send(conn, &packet);
+	fl_mqtt_send_reason(conn, &packet, &packet.u.connack.props, why);
+}
+
+/* What is wrong with a login is told to the log, not to whoever tries. */
+static bool
+is_for_the_log(uint8 code)
+{
+	return code == FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD || code == FL_MQTT_RC_NOT_AUTHORIZED;
 }
 
 /* MQTT-3.1.4.2: refuse with a reason where the version has one, then close. */
@@ -42,12 +50,12 @@ fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 		else if (!fl_mqtt_reason_allowed(FL_MQTT_CONNACK, (uint8) reason))
 			connack.code = FL_MQTT_RC_UNSPECIFIED_ERROR;
 		fl_mqtt_set_reference(&connack.props, connack.code);
-		send_connack(conn, &connack);
+		send_connack(conn, &connack, is_for_the_log(connack.code) ? NULL : why);
 	}
 	else if (conn->version != FL_MQTT_UNKNOWN && fl_mqtt_return_code(reason) > 0)
 	{
 		connack.code = (uint8) fl_mqtt_return_code(reason);
-		send_connack(conn, &connack);
+		send_connack(conn, &connack, NULL);
 	}
 	fl_net_finish(&conn->net, why);
 }
@@ -250,7 +258,7 @@ announce(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttProps *props)
 static void
 set_limits(FlMqttConn *conn)
 {
-	const FlTenant *tenant = conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
 
 	conn->max_unacked = inflight_limit(tenant);
 	conn->max_in_packet = packet_limit(tenant);
@@ -270,8 +278,6 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	if (conn->version == FL_MQTT_5_0)
 	{
 		conn->receive_max = (uint16) fl_mqtt_props_int(&connect->props, FL_MQTT_P_RECEIVE_MAXIMUM, PG_UINT16_MAX);
-		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, PG_UINT32_MAX);
-		conn->no_problem_info = fl_mqtt_props_int(&connect->props, FL_MQTT_P_REQUEST_PROBLEM_INFO, 1) == 0;
 		conn->max_aliases = (uint16) Min(fl_mqtt_props_int(&connect->props, FL_MQTT_P_TOPIC_ALIAS_MAXIMUM, 0),
 										 (uint32) fl_mqtt_max_topic_aliases);
 		announce(conn, connect, &connack.props);
@@ -292,7 +298,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	conn->pending = NULL;
 	pfree(pending);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_OPEN);
-	send_connack(conn, &connack);
+	send_connack(conn, &connack, NULL);
 	conn->by_scram = conn->scram != NULL;
 	fl_mqtt_free_scram(conn);
 	/* A client that allows no packet as large as a CONNACK cannot be served. */
@@ -314,10 +320,12 @@ static void
 try_register(FlMqttConn *conn)
 {
 	FlMqttConnect connect;
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
 	FlConnInfo info;
 
 	fl_mqtt_conn_info(conn, &info);
-	switch (fl_registry_register(&info, FL_MQTT_RC_SESSION_TAKEN_OVER))
+	switch (fl_registry_register(&info, FL_MQTT_RC_SESSION_TAKEN_OVER,
+								 tenant != NULL ? (uint32) tenant->max_connections : 0))
 	{
 		case FL_REGISTERED:
 			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
@@ -329,7 +337,11 @@ try_register(FlMqttConn *conn)
 			conn->registered = true;
 			fl_mqtt_decode_kept(conn, &connect);
 			set_limits(conn);
-			fl_mqtt_open_session(conn, &connect);
+			if (connect.will.present &&
+				fl_topic_levels(connect.will.topic.data, connect.will.topic.len) > conn->max_levels)
+				fl_mqtt_refuse_connect(conn, FL_MQTT_RC_TOPIC_NAME_INVALID, "its will topic has too many levels");
+			else
+				fl_mqtt_open_session(conn, &connect);
 			break;
 		case FL_REGISTER_TAKEOVER:
 			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
@@ -341,6 +353,9 @@ try_register(FlMqttConn *conn)
 		case FL_REGISTER_FULL:
 			fl_mqtt_refuse_connect(conn, fl_mqtt_redirect(conn, FL_MQTT_RC_QUOTA_EXCEEDED),
 								   "fleetlog.max_connections is reached");
+			break;
+		case FL_REGISTER_TENANT_FULL:
+			fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED, "its tenant has as many connections as it may have");
 			break;
 	}
 }
@@ -574,6 +589,12 @@ fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttC
 	FlMqttReason reason;
 
 	conn->version = (uint8) connect->version;
+	/* These hold for its refusal already, and for AUTH. */
+	if (conn->version == FL_MQTT_5_0)
+	{
+		conn->max_packet = fl_mqtt_props_int(&connect->props, FL_MQTT_P_MAXIMUM_PACKET_SIZE, PG_UINT32_MAX);
+		conn->no_problem_info = fl_mqtt_props_int(&connect->props, FL_MQTT_P_REQUEST_PROBLEM_INFO, 1) == 0;
+	}
 	reason = check_request(connect, &why);
 	if (reason != FL_MQTT_RC_SUCCESS)
 	{

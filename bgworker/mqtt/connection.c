@@ -106,25 +106,53 @@ fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state)
 /* ---- sending ---- */
 
 /* MQTT-3.1.2-24: nothing larger than the client allows; such a packet is not sent. */
-static void
+static bool
 send_scratch(FlMqttConn *conn)
 {
 	FlBuf *out = &conn->door->out;
+	bool fits = !out->failed && out->len <= conn->max_packet;
 
-	if (!out->failed && out->len <= conn->max_packet)
+	if (fits)
 	{
 		fl_net_write(&conn->net, out->data, out->len);
 		conn->packets_out++;
 		conn->stats_dirty = true;
 	}
 	fl_buf_reset(out);
+	return fits;
 }
 
-void
+bool
 fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet)
 {
 	fl_mqtt_encode(&conn->door->out, (FlMqttVersion) conn->version, packet);
-	send_scratch(conn);
+	return send_scratch(conn);
+}
+
+/*
+ * With the reason in words, where the client wants to know (MQTT-3.1.2-29) and it does
+ * not make the packet too large (MQTT-3.2.2-19 and the like).  props are the packet's.
+ */
+void
+fl_mqtt_send_reason(FlMqttConn *conn, FlMqttPacket *packet, FlMqttProps *props, const char *why)
+{
+	FlBuf *out = &conn->door->out;
+	Size len = why != NULL ? strlen(why) : 0;
+
+	if (conn->version == FL_MQTT_5_0 && fl_mqtt_reason_strings && fl_mqtt_dialect != FL_MQTT_DIALECT_MOSQUITTO &&
+		!conn->no_problem_info && len > 0)
+	{
+		fl_mqtt_props_set_bytes(props, FL_MQTT_P_REASON_STRING, why, (uint32) len);
+		fl_mqtt_encode(out, FL_MQTT_5_0, packet);
+		if (!out->failed && out->len <= conn->max_packet)
+		{
+			(void) send_scratch(conn);
+			return;
+		}
+		fl_buf_reset(out);
+		props->present &= ~(1u << FL_MQTT_P_REASON_STRING);
+	}
+	(void) fl_mqtt_send(conn, packet);
 }
 
 void
@@ -136,7 +164,19 @@ fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reas
 	ack.reason = reason;
 	fl_mqtt_props_init(&ack.props);
 	fl_mqtt_encode_ack(&conn->door->out, (FlMqttVersion) conn->version, type, &ack);
-	send_scratch(conn);
+	(void) send_scratch(conn);
+}
+
+void
+fl_mqtt_send_refusal(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason, const char *why)
+{
+	FlMqttPacket packet;
+
+	packet.type = type;
+	packet.u.ack.packet_id = packet_id;
+	packet.u.ack.reason = reason;
+	fl_mqtt_props_init(&packet.u.ack.props);
+	fl_mqtt_send_reason(conn, &packet, &packet.u.ack.props, why);
 }
 
 /*
@@ -206,13 +246,14 @@ fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 	}
 	if (conn->version == FL_MQTT_5_0)
 	{
-		FlMqttReasonPacket disconnect;
+		FlMqttPacket packet;
+		FlMqttReasonPacket *disconnect = &packet.u.disconnect;
 
-		disconnect.reason = (uint8) reason;
-		fl_mqtt_props_init(&disconnect.props);
-		fl_mqtt_set_reference(&disconnect.props, disconnect.reason);
-		fl_mqtt_encode_disconnect(&conn->door->out, FL_MQTT_5_0, &disconnect);
-		send_scratch(conn);
+		packet.type = FL_MQTT_DISCONNECT;
+		disconnect->reason = (uint8) reason;
+		fl_mqtt_props_init(&disconnect->props);
+		fl_mqtt_set_reference(&disconnect->props, disconnect->reason);
+		fl_mqtt_send_reason(conn, &packet, &disconnect->props, why);
 	}
 	fl_net_finish(&conn->net, why);
 }
@@ -253,7 +294,7 @@ static void
 handle_ping(FlMqttConn *conn)
 {
 	fl_mqtt_encode_ping(&conn->door->out, FL_MQTT_PINGRESP);
-	send_scratch(conn);
+	(void) send_scratch(conn);
 }
 
 static void

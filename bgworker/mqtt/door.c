@@ -82,6 +82,7 @@ create_door(int index)
 	dlist_init(&door->draining);
 	dlist_init(&door->shares);
 	fl_share_leave_door(index);
+	fl_memory_want(index, false);
 	dlist_init(&door->retained);
 	fl_buf_init(&door->out, alloc, (Size) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER);
 	fl_buf_init(&door->headers, alloc, MAX_HEADERS);
@@ -179,6 +180,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_resume_full(door);
 	fl_mqtt_feed_interest(door);
 	fl_mqtt_feed_run(door);
+	fl_mqtt_memory_run(door);
 	fl_mqtt_catchup_run(door);
 	fl_mqtt_share_run(door);
 	fl_mqtt_retained_run(door);

@@ -189,6 +189,7 @@ fl_mqtt_feed_interest(FlMqttDoor *door)
 		any = any || wanted;
 	}
 	door->feed_wanted = any;
+	fl_mqtt_memory_interest(door);
 	pg_atomic_write_u32(&fl_shared->doors[door->index].has_feed, any ? 1 : 0);
 }
 
@@ -201,9 +202,11 @@ typedef struct Matching
 	const FlLogRecord *rec;
 	FlMqttBytes topic;
 	const FlMount *mount;   /* of the topic */
+	int32 shard;
 	FlMqttMessage *message; /* NULL until the first filter is found */
 	bool command;           /* topic of the command space */
 	bool shadow;            /* topic of device shadows */
+	bool memory;            /* it is in no log: who reads the log alone gets it here, too */
 } Matching;
 
 /* A device is handed its own shadow's messages only: another tenant may have a device of its id. */
@@ -306,15 +309,19 @@ on_found(void *item, void *arg)
 	FlMqttConn *conn = filter->conn;
 	FlMqttTarget *target;
 
-	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN || conn->sub->lagging ||
+	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN)
+		return;
+	/* An error is the connection's: what is in no feed has none that could pay for it. */
+	if (m->memory)
+		m->door->current = conn;
+	if (m->memory ? m->rec->ts < filter->since : conn->sub->lagging ||
 		fl_mqtt_begins_later(filter, m->door->current_feed, m->rec->ts, m->rec->log_offset))
 		return;
 	if (m->message == NULL)
 	{
 		m->message = &m->door->message;
-		fl_mqtt_record_message(m->door, m->rec, m->door->feeds[m->door->current_feed].shard, m->topic, m->mount,
-							   m->message);
-		m->message->feed = m->door->current_feed;
+		fl_mqtt_record_message(m->door, m->rec, m->shard, m->topic, m->mount, m->message);
+		m->message->feed = m->memory ? -1 : m->door->current_feed;
 		m->command = fl_acl_is_guarded((const char *) m->topic.data, m->topic.len);
 		m->shadow = fl_topic_is_shadow((const char *) m->topic.data, m->topic.len);
 	}
@@ -363,23 +370,50 @@ fl_mqtt_mount_of(const FlMqttFeed *feed, FlMqttBytes topic)
 }
 
 static void
+match(FlMqttDoor *door, Matching *m, int feed)
+{
+	FlMqttMessage *message;
+
+	door->match++;
+	door->target_count = 0;
+	door->id_count = 1; /* 0 means none */
+	fl_trie_match(door->trie, m->topic.data, m->topic.len, on_found, m);
+	message = m->message;
+	for (uint32 i = 0; i < door->target_count; i++)
+	{
+		if (m->memory)
+			door->current = door->targets[i].conn;
+		deliver_to(door, &door->targets[i], &message, feed, m->rec->log_offset);
+	}
+}
+
+static void
 match_record(FlMqttDoor *door, int feed, const FlLogRecord *rec)
 {
 	Matching m = {.door = door, .rec = rec};
-	FlMqttMessage *message;
 
 	if (!fl_mqtt_record_topic(rec, &m.topic))
 		return;
 	m.mount = fl_mqtt_mount_of(&door->feeds[feed], m.topic);
-	if (m.mount == NULL)
-		return;
-	door->match++;
-	door->target_count = 0;
-	door->id_count = 1; /* 0 means none */
-	fl_trie_match(door->trie, m.topic.data, m.topic.len, on_found, &m);
-	message = m.message;
-	for (uint32 i = 0; i < door->target_count; i++)
-		deliver_to(door, &door->targets[i], &message, feed, rec->log_offset);
+	if (m.mount != NULL)
+	{
+		m.shard = door->feeds[feed].shard;
+		match(door, &m, feed);
+	}
+}
+
+void
+fl_mqtt_match_memory(FlMqttDoor *door, const FlLogRecord *rec)
+{
+	Matching m = {.door = door, .rec = rec, .memory = true};
+
+	m.topic.data = rec->key;
+	m.topic.len = (uint32) rec->key_len;
+	m.mount = fl_mount_match((const char *) m.topic.data, m.topic.len);
+	/* Mounts may have changed since it was published. */
+	if (m.mount != NULL && !OidIsValid(m.mount->stream))
+		match(door, &m, -1);
+	door->current = NULL;
 }
 
 /* ---- reading ---- */

@@ -19,6 +19,7 @@
  *	history.c		subscriptions that begin in the past
  *	position.c		positions and losses told to subscribers
  *	share.c			shared subscriptions
+ *	memory.c		topics that no stream keeps
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
@@ -39,6 +40,7 @@
 #include "fleetlog/history.h"
 #include "fleetlog/ingest.h"
 #include "fleetlog/log.h"
+#include "fleetlog/memory_topic.h"
 #include "fleetlog/mount_stat.h"
 #include "fleetlog/mqtt_packet.h"
 #include "fleetlog/net.h"
@@ -109,6 +111,7 @@ extern int fl_mqtt_max_queued_kb;
 extern int fl_mqtt_buffer_memory_mb;
 extern int fl_mqtt3_refusal;
 extern int fl_mqtt_dialect; /* FlMqttDialect */
+extern bool fl_mqtt_reason_strings;
 
 /* ---- connection ---- */
 
@@ -504,6 +507,12 @@ struct FlMqttDoor
 	dlist_head draining; /* subscribers with something that has to be written before it leaves */
 	dlist_head shares;  /* groups of shared subscriptions with members here */
 	bool share_waiting; /* one waits for another door's turn */
+	FlMemoryCursor memory_at; /* of topics that are carried in memory only */
+	uint8 *memory_room;       /* NULL: nobody has subscribed to one yet */
+	bool memory_wanted;       /* somebody subscribes to such topics */
+	bool memory_published;    /* in this turn */
+	Size memory_len;          /* of what was read of the ring */
+	Size memory_offset;       /* ... and how much of it has been delivered */
 	dlist_head retained; /* subscriptions that wait for values in force */
 
 	Size message_bytes; /* in shared messages */
@@ -565,10 +574,15 @@ struct FlMqttDoor
 extern const FlNetProtocol fl_mqtt_protocol;
 extern FlMqttDoor *fl_mqtt_door; /* this worker's */
 extern void fl_mqtt_set_state(FlMqttConn *conn, FlMqttState state);
-extern void fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
+/* False: it is larger than the client allows, and was not sent. */
+extern bool fl_mqtt_send(FlMqttConn *conn, const FlMqttPacket *packet);
+/* With the reason in words, where the client wants it and has room for it; props are the packet's. */
+extern void fl_mqtt_send_reason(FlMqttConn *conn, FlMqttPacket *packet, FlMqttProps *props, const char *why);
 extern void fl_mqtt_send_ack(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason);
-/* The reason with which the client is sent elsewhere, where there is such a place; else `reason`. */
+extern void fl_mqtt_send_refusal(FlMqttConn *conn, FlMqttType type, uint16 packet_id, uint8 reason, const char *why);
+/* What answers an acknowledgement whose identifier is not known. */
 extern uint8 fl_mqtt_unknown_id(const FlMqttConn *conn);
+/* The reason with which the client is sent elsewhere, where there is such a place; else `reason`. */
 extern FlMqttReason fl_mqtt_redirect(const FlMqttConn *conn, FlMqttReason reason);
 extern void fl_mqtt_set_reference(FlMqttProps *props, uint8 reason);
 /* DISCONNECT with a reason where the version has one, then close. */
@@ -747,6 +761,8 @@ extern void fl_mqtt_reserve_ids(FlMqttDoor *door, uint32 count);
 extern void fl_mqtt_feed_run(FlMqttDoor *door);
 /* An error came out of making or reading a feed?  Then it pays for it: true. */
 extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
+/* A message that is in no log. */
+extern void fl_mqtt_match_memory(FlMqttDoor *door, const FlLogRecord *rec);
 extern bool fl_mqtt_is_own_shadow(const FlMqttConn *conn, const FlMqttMessage *message);
 extern bool fl_mqtt_may_read(const FlMqttConn *conn, const FlMount *mount);
 extern bool fl_mqtt_is_own(const FlMqttConn *conn, const FlMqttMessage *message);
@@ -915,6 +931,13 @@ extern void fl_mqtt_share_keep(FlMqttConn *conn);
 /* Of what is to be sent again, the messages of groups that other members have not been given meanwhile. */
 extern void fl_mqtt_share_take_back(FlMqttConn *conn);
 
+/* in memory.c */
+/* A publish to a mount without a stream; it is authorised and within the mount's limits. */
+extern FlError fl_mqtt_carry_in_memory(FlMqttDoor *door, const FlIdentity *identity, const char *client_id,
+									   Size client_id_len, const FlMqttPublish *publish, FlMqttVersion version);
+extern void fl_mqtt_memory_interest(FlMqttDoor *door);
+extern void fl_mqtt_memory_run(FlMqttDoor *door);
+
 /* in retained.c */
 /* Is there a mount with a state table; is there one for this topic? */
 extern bool fl_mqtt_retain_available(void);
@@ -940,6 +963,10 @@ extern const char *fl_mqtt_who_device(const FlMqttWho *who);
 extern const char *fl_mqtt_who_role(const FlMqttWho *who);
 /* "tenant/device", a role's name, or "": nobody in particular; cut where the room ends. */
 extern int fl_mqtt_who_text(const FlMqttWho *who, char *out, Size room);
+/* By which connections and sessions of its tenant are counted; 0: it has none. */
+extern uint64 fl_mqtt_who_tenant_digest(const FlMqttWho *who);
+/* Whose limits hold for the connection; NULL: nobody's. */
+extern const FlTenant *fl_mqtt_tenant(const FlMqttConn *conn);
 
 /* in scram.c */
 extern bool fl_mqtt_is_scram(FlMqttBytes method);

@@ -38,7 +38,7 @@ refuse(FlMqttConn *conn, uint8 qos, uint16 packet_id, FlMqttReason reason, const
 	if (conn->version == FL_MQTT_5_0)
 	{
 		if (fl_mqtt_reason_allowed(answer, (uint8) reason))
-			fl_mqtt_send_ack(conn, answer, packet_id, (uint8) reason);
+			fl_mqtt_send_refusal(conn, answer, packet_id, (uint8) reason, why);
 		else
 			fl_mqtt_disconnect(conn, reason, why);
 	}
@@ -168,6 +168,13 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 	FlMqttBytes key;
 	FlMqttBytes shard_key;
 
+	if (mount->max_payload_bytes > 0 && publish->payload.len > (uint32) mount->max_payload_bytes)
+		return FL_ERR_QUOTA;
+	if (mount->max_topic_levels > 0 &&
+		fl_topic_levels(publish->topic.data, publish->topic.len) > mount->max_topic_levels)
+		return FL_ERR_TOPIC_LEVELS;
+	if (!OidIsValid(mount->stream))
+		return fl_mqtt_carry_in_memory(door, identity, client_id, client_id_len, publish, version);
 	stream = fl_stream_lookup(mount->stream);
 	if (stream == NULL)
 		return FL_ERR_NO_STREAM;
@@ -175,8 +182,6 @@ add_to_stream(FlMqttDoor *door, const FlMount *mount, const FlIdentity *identity
 		return FL_ERR_RETAIN;
 	if (publish->retain && OidIsValid(mount->state) && publish->topic.len > FL_STATE_KEY_MAX)
 		return FL_ERR_RECORD_TOO_LARGE;
-	if (mount->max_payload_bytes > 0 && publish->payload.len > (uint32) mount->max_payload_bytes)
-		return FL_ERR_QUOTA;
 
 	key = expand(&mount->record_key, publish, identity, door->keys, KEY_ROOM);
 	shard_key =
@@ -383,7 +388,7 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	{
 		log_refusal(conn, publish, err, why);
 		refuse(conn, publish->qos, publish->packet_id, (FlMqttReason) fl_error_info(err)->mqtt_reason,
-			   fl_error_info(err)->text);
+			   why ? why : fl_error_info(err)->text);
 	}
 	else if (publish->qos > 0)
 	{

@@ -62,6 +62,7 @@ fl_mqtt_conn_info(const FlMqttConn *conn, FlConnInfo *info)
 	info->kind = conn->who->kind;
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_CLIENT_ID_KEEP - 1);
 	memcpy(info->client_id, client_id, len);
+	info->tenant = fl_mqtt_who_tenant_digest(conn->who);
 	(void) fl_mqtt_who_text(conn->who, info->identity, sizeof(info->identity));
 	fl_net_peer(&conn->net, info->peer, sizeof(info->peer));
 	info->protocol = conn->version;

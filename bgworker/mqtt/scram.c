@@ -81,7 +81,9 @@ send_auth(FlMqttConn *conn, FlMqttReason reason, const char *data, Size len)
 	fl_mqtt_props_init(&packet.u.auth.props);
 	fl_mqtt_props_set_bytes(&packet.u.auth.props, FL_MQTT_P_AUTH_METHOD, METHOD, strlen(METHOD));
 	fl_mqtt_props_set_bytes(&packet.u.auth.props, FL_MQTT_P_AUTH_DATA, data, (uint32) len);
-	fl_mqtt_send(conn, &packet);
+	/* Like CONNACK: without it there is no going on. */
+	if (!fl_mqtt_send(conn, &packet))
+		fl_net_finish(&conn->net, "AUTH is larger than the client allows");
 }
 
 /* ---- the first message ---- */

@@ -89,7 +89,10 @@ fl_mqtt_session_event(const FlMqttConn *conn, FlSessionEventType type)
 	return event_of(&conn->session, type);
 }
 
-/* Identity and client id for the view, each cut to half of the room. */
+/*
+ * Identity and client id for the view, each cut to half of the room; the tenant stands
+ * there whole, because its sessions are counted by it.
+ */
 static void
 set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 {
@@ -98,7 +101,8 @@ set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 	char identity[FL_TENANT_MAX + FL_DEVICE_MAX + 2];
 	int n;
 
-	n = pg_mbcliplen(identity, fl_mqtt_who_text(conn->who, identity, sizeof(identity)), FL_SESSION_NAME_MAX / 2);
+	n = pg_mbcliplen(identity, fl_mqtt_who_text(conn->who, identity, sizeof(identity)),
+					 Max(FL_SESSION_NAME_MAX / 2, conn->who->tenant_len + 1));
 	memcpy(room, identity, (Size) n);
 	room[n++] = '\0';
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_SESSION_NAME_MAX - n);
@@ -109,19 +113,24 @@ set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 
 /* ---- CONNECT ---- */
 
+static uint32
+limit_expiry(const FlMqttConn *conn, uint32 expiry)
+{
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
+
+	expiry = Min(expiry, (uint32) fl_max_session_expiry_s);
+	return tenant != NULL ? Min(expiry, (uint32) tenant->max_session_expiry_s) : expiry;
+}
+
 /* MQTT-3.1.2.11.2; a client of 3.x that asks for no clean session means for ever. */
 static uint32
 wanted_expiry(const FlMqttConn *conn, const FlMqttConnect *connect)
 {
-	const FlTenant *tenant = conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
 	uint32 expiry = conn->version == FL_MQTT_5_0 ? fl_mqtt_props_int(&connect->props, FL_MQTT_P_SESSION_EXPIRY, 0)
 					: connect->clean_start		 ? 0
 												 : PG_UINT32_MAX;
 
-	expiry = Min(expiry, (uint32) fl_max_session_expiry_s);
-	if (tenant != NULL && tenant->max_session_expiry_s > 0)
-		expiry = Min(expiry, (uint32) tenant->max_session_expiry_s);
-	return expiry;
+	return limit_expiry(conn, expiry);
 }
 
 /* Look again soon: the store is not loaded, the journal not made, or full. */
@@ -176,16 +185,29 @@ refuse_session(FlMqttConn *conn, const char *why)
 	fl_mqtt_refuse_connect(conn, FL_MQTT_RC_QUOTA_EXCEEDED, why);
 }
 
+/* replaces: an old session of the client ends with the same write. */
+static FlSessionRoom
+reserve(FlMqttConn *conn, bool replaces)
+{
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
+	uint32 max = tenant != NULL ? (uint32) tenant->max_sessions : 0;
+
+	return fl_session_reserve(conn->door->index, fl_mqtt_who_tenant_digest(conn->who),
+							  max > 0 && replaces ? max + 1 : max, &conn->session);
+}
+
 /* False: it has been refused. */
 static bool
-open_anew(FlMqttConn *conn, uint32 expiry)
+open_anew(FlMqttConn *conn, bool replaces, uint32 expiry)
 {
+	FlSessionRoom room = reserve(conn, replaces);
 	char name[FL_SESSION_NAME_MAX];
 	FlSessionEvent event;
 
-	if (!fl_session_reserve(conn->door->index, &conn->session))
+	if (room != FL_SESSION_ROOM)
 	{
-		refuse_session(conn, "fleetlog.max_sessions or fleetlog.session_memory is reached");
+		refuse_session(conn, room == FL_SESSION_FULL ? "fleetlog.max_sessions or fleetlog.session_memory is reached"
+													 : "its tenant has as many sessions as it may have");
 		return false;
 	}
 	event = event_of(&conn->session, FL_SESSION_OPENED);
@@ -217,7 +239,7 @@ prepare_events(FlMqttConn *conn, const FlMqttConnect *connect, const FlSessionFo
 		event.window = conn->max_unacked;
 		fl_session_encode_event(out, &event);
 	}
-	if (!keep && expiry != 0 && !open_anew(conn, expiry))
+	if (!keep && expiry != 0 && !open_anew(conn, found != NULL, expiry))
 		return false;
 	if (conn->session.number == 0 || fl_mqtt_note_will(conn, connect, keep ? found->will : 0, out))
 		return true;
@@ -422,7 +444,7 @@ fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
 
 	if (conn->session.number == 0)
 		return;
-	event.expiry_s = Min(expiry, (uint32) fl_max_session_expiry_s);
+	event.expiry_s = limit_expiry(conn, expiry);
 	event.window = conn->max_unacked;
 	if (event.expiry_s == conn->session_expiry_s)
 		return;

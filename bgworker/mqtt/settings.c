@@ -33,6 +33,7 @@ int fl_mqtt_max_queued_kb = 1024;
 int fl_mqtt_buffer_memory_mb = 256;
 int fl_mqtt3_refusal = FL_MQTT3_CLOSE;
 int fl_mqtt_dialect = FL_MQTT_DIALECT_LENIENT;
+bool fl_mqtt_reason_strings = true;
 
 static const struct config_enum_entry refusal_options[] = {{"close", FL_MQTT3_CLOSE, false},
 														   {"acknowledge", FL_MQTT3_ACKNOWLEDGE, false},
@@ -96,6 +97,9 @@ define_access(void)
 							   "Where MQTT 5 clients are told to go when this server ends.",
 							   "Sent with reason code 0x9C, at shutdown and when fleetlog.max_connections is reached.",
 							   &fl_mqtt_server_reference, "", PGC_SIGHUP, 0, check_reference, NULL, NULL);
+	DefineCustomBoolVariable("fleetlog.reason_strings", "Tells MQTT 5 clients in words why something is refused.",
+							 "Beside the reason code, but for logins, and not to clients that do not want it.",
+							 &fl_mqtt_reason_strings, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("fleetlog.mqtt3_refusal",
 							 "What becomes of a refused QoS 1 PUBLISH of MQTT 3.x, which knows no reason codes.",
 							 "\"close\" ends the connection; \"acknowledge\" acknowledges and drops the message.",

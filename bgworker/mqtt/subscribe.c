@@ -19,16 +19,10 @@
 
 /* ---- one connection's filters ---- */
 
-static const FlTenant *
-tenant_of(const FlMqttConn *conn)
-{
-	return conn->who->kind == FL_IDENTITY_DEVICE ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
-}
-
 static void
 set_queue_limits(FlMqttConn *conn)
 {
-	const FlTenant *tenant = tenant_of(conn);
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
 
 	conn->sub->max_messages = (uint32) fl_mqtt_max_queued_messages;
 	conn->sub->max_bytes = (Size) fl_mqtt_max_queued_kb * 1024;
@@ -186,21 +180,26 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 
 /* Limits of devices (M8); others have none but the number of levels. */
 static FlMqttReason
-check_limits(FlMqttConn *conn, FlMqttBytes text)
+check_limits(FlMqttConn *conn, FlMqttBytes text, const char **why)
 {
-	const FlTenant *tenant = tenant_of(conn);
+	const FlTenant *tenant = fl_mqtt_tenant(conn);
 	int levels = fl_topic_levels(text.data, text.len);
 	uint32 held = conn->sub ? conn->sub->filter_count : 0;
 	uint32 wild = conn->sub ? conn->sub->wildcard_count : 0;
 
 	if (levels > conn->max_levels)
+	{
+		*why = "the filter has too many levels";
 		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
+	}
+	*why = "it holds as many subscriptions as it may";
 	if (conn->session.number != 0 && held >= FL_SESSION_MAX_SUBSCRIPTIONS)
 		return FL_MQTT_RC_QUOTA_EXCEEDED;
 	if (tenant == NULL)
 		return FL_MQTT_RC_SUCCESS;
 	if (tenant->max_subscriptions > 0 && held >= (uint32) tenant->max_subscriptions)
 		return FL_MQTT_RC_QUOTA_EXCEEDED;
+	*why = "it holds as many subscriptions with wildcards as it may";
 	if (tenant->max_wildcard_subscriptions > 0 && wild >= (uint32) tenant->max_wildcard_subscriptions &&
 		fl_topic_filter_has_wildcard(text.data, text.len))
 		return FL_MQTT_RC_QUOTA_EXCEEDED;
@@ -224,7 +223,7 @@ check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 		return FL_MQTT_RC_NOT_AUTHORIZED;
 	if (find_filter(conn, text) != NULL)
 		return FL_MQTT_RC_SUCCESS;
-	return check_limits(conn, topic_filter);
+	return check_limits(conn, topic_filter, why);
 }
 
 /* One filter of a SUBSCRIBE, and what comes of it. */
@@ -232,9 +231,8 @@ typedef struct Request
 {
 	FlMqttBytes topic_filter;
 	FlMqttReason reason;
-	const char *why;    /* NULL: the reason says it all */
+	const char *why;    /* of a refusal; else of where history begins; NULL: there is nothing to say */
 	const char *resume; /* where to begin instead, NULL: no such thing */
-	bool seeks;         /* it asks for more than a subscription, and is told why it does not get it */
 	bool history;
 	FlMqttStart start; /* of history */
 } Request;
@@ -283,13 +281,14 @@ examine(FlMqttConn *conn, const FlMqttSubscription *item, FlMqttWishes *wishes, 
 	FlHistoryFrom own;
 
 	memset(request, 0, sizeof(*request));
-	request->seeks = true;
 	if (!find_from(item, wishes, &own, &from, request))
 		return;
-	request->seeks = from != NULL;
 	request->topic_filter = without(item->filter, filter_prefix(item->filter));
 	request->reason = check_filter(conn, item->filter, &request->why);
-	if (request->reason != FL_MQTT_RC_SUCCESS || from == NULL)
+	if (request->reason != FL_MQTT_RC_SUCCESS)
+		return;
+	request->why = NULL;
+	if (from == NULL)
 		return;
 	request->history = true;
 	if (!fl_mqtt_may_seek(conn, wishes, from))
@@ -341,12 +340,13 @@ describe_start(FlMqttConn *conn, const FlMqttStart *start)
 }
 
 static uint8
-refuse_one(FlMqttConn *conn, const FlMqttSubscription *item, const Request *request)
+refuse_one(FlMqttConn *conn, const FlMqttSubscription *item, Request *request)
 {
+	if (request->why == NULL)
+		request->why = fl_mqtt_reason_name((uint8) request->reason);
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 		ereport(LOG, (errmsg("fleetlog: %s may not subscribe to \"%.*s\": %s", fl_mqtt_name(conn),
-							 (int) Min(item->filter.len, 200), (const char *) item->filter.data,
-							 request->why ? request->why : fl_mqtt_reason_name((uint8) request->reason))));
+							 (int) Min(item->filter.len, 200), (const char *) item->filter.data, request->why)));
 	/* SUBACK of 3.x knows one code for every refusal, and so does the Paho suite's parser. */
 	return conn->version == FL_MQTT_5_0 && fl_mqtt_dialect != FL_MQTT_DIALECT_PAHO ? (uint8) request->reason
 																				   : FL_MQTT_RC_UNSPECIFIED_ERROR;
@@ -401,24 +401,18 @@ send_suback(FlMqttConn *conn, FlMqttType type, uint16 packet_id, const uint8 *co
 	packet.u.suback.codes.data = codes;
 	packet.u.suback.codes.len = count;
 	fl_mqtt_props_init(&packet.u.suback.props);
-	/* MQTT-3.1.2-29 */
-	if (why != NULL && !conn->no_problem_info)
-		fl_mqtt_props_set_bytes(&packet.u.suback.props, FL_MQTT_P_REASON_STRING, why, (uint32) strlen(why));
+	/* MQTT-3.1.2-29; MQTT-3.9.2-2: what makes it too large is not sent. */
 	if (resume != NULL && !conn->no_problem_info)
 	{
 		users[0].value.len = (uint32) strlen(resume);
 		packet.u.suback.props.users = users;
 		packet.u.suback.props.user_count = 1;
-	}
-	if (why != NULL || resume != NULL)
-	{
-		/* MQTT-3.9.2-1, -2: what makes it too large is not sent. */
 		fl_mqtt_encode(&conn->door->out, (FlMqttVersion) conn->version, &packet);
 		if (conn->door->out.len > conn->max_packet)
 			fl_mqtt_props_init(&packet.u.suback.props);
 		fl_buf_reset(&conn->door->out);
 	}
-	fl_mqtt_send(conn, &packet);
+	fl_mqtt_send_reason(conn, &packet, &packet.u.suback.props, why);
 }
 
 void
@@ -439,7 +433,8 @@ fl_mqtt_handle_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe)
 		Request request;
 
 		codes[n++] = subscribe_one(conn, &item, id, &wishes, &request);
-		why = why != NULL || !request.seeks ? why : request.why;
+		/* Of several, what is to be said of the first one. */
+		why = why != NULL ? why : request.why;
 		resume = resume != NULL ? resume : request.resume;
 	}
 	/* Feeds that nobody wanted until now begin in this turn, before the SUBACK leaves. */

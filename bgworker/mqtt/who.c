@@ -94,3 +94,15 @@ fl_mqtt_identity(FlMqttConn *conn)
 	identity->client_id = fl_mqtt_client_id(conn, &identity->client_id_len);
 	return identity;
 }
+
+uint64
+fl_mqtt_who_tenant_digest(const FlMqttWho *who)
+{
+	return who->tenant_len > 0 ? fl_session_tenant(fl_mqtt_who_tenant(who), who->tenant_len) : 0;
+}
+
+const FlTenant *
+fl_mqtt_tenant(const FlMqttConn *conn)
+{
+	return conn->who->tenant_len > 0 ? fl_tenant_lookup(fl_mqtt_who_tenant(conn->who)) : NULL;
+}

@@ -329,6 +329,7 @@ typedef struct FlMount
 	const char *class_name;		/* NULL or telemetry, event, command, safety */
 	FlDedupe	dedupe;
 	int32		max_payload_bytes;	/* 0: no limit of the mount's own */
+	int32		max_topic_levels;	/* likewise; levels of the whole topic */
 	Oid			state;			/* state table, InvalidOid: none */
 	FlKeep		keep;
 	int64		state_lag_us;	/* FL_KEEP_LAST: 0 = in the append's transaction */
@@ -381,7 +382,7 @@ typedef enum FlAction
 	FL_ACTION_SUBSCRIBE
 } FlAction;
 
-/* Limits of a tenant's devices (M8); each holds for one device or session. */
+/* Limits of a tenant's devices (M8); each holds for one connection, but where it says otherwise. */
 typedef struct FlTenant
 {
 	const char *name;			/* hash key by content */
@@ -395,6 +396,8 @@ typedef struct FlTenant
 	int32		max_queued_messages;
 	int32		max_queued_bytes;
 	int32		max_session_expiry_s;
+	int32		max_connections;	/* of all its devices together; 0: no limit */
+	int32		max_sessions;	/* likewise, sessions that outlive their connection */
 } FlTenant;
 
 /* NULL: no such tenant.  No transaction. */

@@ -33,6 +33,8 @@
 	X(FL_ERR_RETAIN,			"0A000", 0x9A,  76, "retained messages need a mount with a state table") \
 	X(FL_ERR_DISK_RESERVE,		"53100", 0x97,  56, "the disk reserve is reached") \
 	X(FL_ERR_QUOTA,				"53400", 0x97,  89, "quota exceeded") \
+	X(FL_ERR_TOPIC_LEVELS,		"54000", 0x90,  17, "the topic has more levels than its mount takes") \
+	X(FL_ERR_MEMORY_ONLY,		"0A000", 0x83,  76, "the topic is carried in memory only, at QoS 0") \
 	X(FL_ERR_INTERNAL,			"XX000", 0x80,  -1, "internal error")
 
 typedef enum FlError

@@ -97,9 +97,20 @@ extern bool fl_session_find(const FlConnKey *key, FlSessionFound *found);
 
 /*
  * A number for a session that is about to be opened by an event; until then it is
- * found by nobody.  False: fleetlog.max_sessions or fleetlog.session_memory is used up.
+ * found by nobody.  tenant: digest of the tenant's name, 0: none; max_of_tenant:
+ * how many it may have, this one included, 0: no limit.
  */
-extern bool fl_session_reserve(int door, FlSessionRef *ref);
+typedef enum FlSessionRoom
+{
+	FL_SESSION_ROOM,
+	FL_SESSION_FULL,			/* fleetlog.max_sessions or fleetlog.session_memory is used up */
+	FL_SESSION_TENANT_FULL
+} FlSessionRoom;
+
+extern FlSessionRoom fl_session_reserve(int door, uint64 tenant, uint32 max_of_tenant, FlSessionRef *ref);
+
+/* The digest by which sessions and connections of a tenant are counted. */
+extern uint64 fl_session_tenant(const char *name, Size len);
 
 /* The event did not come: the number is free. */
 extern void fl_session_unreserve(const FlSessionRef *ref);

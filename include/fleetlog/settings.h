@@ -15,6 +15,7 @@ extern int	fl_workers;			/* fleetlog.workers */
 extern int	fl_max_shards;		/* fleetlog.max_shards */
 extern int	fl_ingest_ring_kb;	/* fleetlog.ingest_ring */
 extern int	fl_ingest_memory_kb;	/* fleetlog.ingest_memory */
+extern int	fl_memory_topic_kb; /* fleetlog.memory_topic_buffer */
 extern int	fl_max_connections; /* fleetlog.max_connections */
 extern bool fl_door_writes;		/* fleetlog.door_writes */
 extern int	fl_linger_ms;		/* fleetlog.linger */

@@ -253,6 +253,7 @@ typedef enum FlCounter
 	FL_C_FLUSHES,				/* flusher: XLogFlush calls */
 	FL_C_TAKEOVERS,
 	FL_C_MEMORY,				/* bytes of connection memory now */
+	FL_C_LOST_MEMORY,			/* messages of memory-only topics that were overwritten unread */
 	FL_N_COUNTERS
 } FlCounter;
 
@@ -414,6 +415,7 @@ typedef struct FlConnInfo
 	uint32		session_expiry; /* seconds */
 	char		client_id[FL_CLIENT_ID_KEEP];	/* NUL-terminated, cut at a character */
 	char		identity[FL_IDENTITY_KEEP]; /* "tenant/device", role, or "" */
+	uint64		tenant;			/* digest of its name, 0: none */
 	char		peer[64];
 	uint8		protocol;		/* 3, 4, 5 */
 	uint16		keep_alive;
@@ -436,11 +438,13 @@ typedef enum FlRegisterResult
 	FL_REGISTERED,				/* the key is ours now */
 	FL_REGISTER_TAKEOVER,		/* another connection has it; it was told to go
 								 * (evict set, its door woken): ask again later */
-	FL_REGISTER_FULL			/* fleetlog.max_connections reached */
+	FL_REGISTER_FULL,			/* fleetlog.max_connections reached */
+	FL_REGISTER_TENANT_FULL		/* the tenant has as many connections as it may have */
 } FlRegisterResult;
 
 extern uint64 fl_registry_next_id(void);
-extern FlRegisterResult fl_registry_register(const FlConnInfo *info, uint8 evict_reason);
+/* max_of_tenant: how many connections info->tenant may have, this one included; 0: no limit. */
+extern FlRegisterResult fl_registry_register(const FlConnInfo *info, uint8 evict_reason, uint32 max_of_tenant);
 extern void fl_registry_unregister(const FlConnKey *key, uint64 conn_id);
 
 /* Copy counters into the entry; returns true when the entry asks for eviction. */

@@ -10,7 +10,7 @@ COMMENT ON FUNCTION fleetlog._template_problem(text) IS 'internal: what is wrong
 
 CREATE TABLE fleetlog.mount_config (
 	prefix text PRIMARY KEY CHECK (fleetlog._prefix_problem(prefix) IS NULL),
-	stream regclass NOT NULL,
+	stream regclass,
 	record_key text NOT NULL DEFAULT '{topic}' CHECK (fleetlog._template_problem(record_key) IS NULL),
 	shard_key text NOT NULL DEFAULT '{topic}' CHECK (fleetlog._template_problem(shard_key) IS NULL),
 	class text CHECK (class IN ('telemetry', 'event', 'command', 'safety')),
@@ -20,10 +20,12 @@ CREATE TABLE fleetlog.mount_config (
 	state regclass,
 	keep text CHECK (keep IN ('retained', 'last')),
 	state_lag interval CHECK (state_lag >= interval '0'),
+	max_topic_levels int CHECK (max_topic_levels BETWEEN 1 AND 1000),
 	CHECK ((state IS NULL) = (keep IS NULL)),
+	CHECK (stream IS NOT NULL OR state IS NULL),
 	CHECK (state_lag IS NULL OR keep = 'last')
 );
-COMMENT ON TABLE fleetlog.mount_config IS 'configuration of mounts; written by mount, alter_mount and unmount';
+COMMENT ON TABLE fleetlog.mount_config IS 'configuration of mounts; written by mount, alter_mount and unmount; stream NULL: carried in memory only';
 CREATE INDEX mount_config_stream ON fleetlog.mount_config (stream);
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.mount_config', '');
 CREATE TRIGGER catalog_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fleetlog.mount_config
@@ -39,11 +41,12 @@ CREATE FUNCTION fleetlog.mount(
 	record_key text = NULL,
 	shard_key text = NULL,
 	dedupe text = 'mark',
-	max_payload_bytes int = NULL
+	max_payload_bytes int = NULL,
+	max_topic_levels int = NULL
 ) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_mount' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int) IS
-	'make every topic below a prefix a record of a stream; the longest prefix wins';
+COMMENT ON FUNCTION fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int, int) IS
+	'make every topic below a prefix a record of a stream, or carry it in memory only (stream NULL); the longest prefix wins';
 
 CREATE FUNCTION fleetlog.alter_mount(
 	prefix text,
@@ -55,10 +58,11 @@ CREATE FUNCTION fleetlog.alter_mount(
 	max_payload_bytes int = NULL,
 	state regclass = NULL,
 	keep text = NULL,
-	state_lag interval = NULL
+	state_lag interval = NULL,
+	max_topic_levels int = NULL
 ) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_alter_mount' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval) IS
+COMMENT ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval, int) IS
 	'change a mount: NULL leaves a value as it is, an empty class or a limit of 0 removes it, an empty keep removes the state table';
 
 CREATE FUNCTION fleetlog.unmount(prefix text) RETURNS void
@@ -72,7 +76,7 @@ CREATE FUNCTION fleetlog._route(topic text, tenant text = NULL, device text = NU
 COMMENT ON FUNCTION fleetlog._route(text, text, text) IS
 	'internal: the mount that takes a topic, and the keys and the shard its record gets; NULLs when no mount does';
 
-REVOKE ALL ON FUNCTION fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.mount(text, regclass, regclass, text, interval, text, text, text, text, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_mount(text, regclass, text, text, text, text, int, regclass, text, interval, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.unmount(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._route(text, text, text) FROM PUBLIC;

@@ -31,9 +31,11 @@ CREATE TABLE fleetlog.tenant (
 	max_queued_messages int NOT NULL DEFAULT 1000 CHECK (max_queued_messages BETWEEN 1 AND 10000000),
 	max_queued_bytes int NOT NULL DEFAULT 1048576 CHECK (max_queued_bytes >= 1024),
 	max_session_expiry interval NOT NULL DEFAULT '1 hour' CHECK (max_session_expiry >= interval '0'),
+	max_connections int NOT NULL DEFAULT 0 CHECK (max_connections >= 0),
+	max_sessions int NOT NULL DEFAULT 0 CHECK (max_sessions >= 0),
 	created_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE fleetlog.tenant IS 'tenants: each is confined to the topics below its prefix; limits hold for each of its devices';
+COMMENT ON TABLE fleetlog.tenant IS 'tenants: each is confined to the topics below its prefix; limits hold for each of its devices, those of connections and sessions for all of them together';
 
 CREATE TABLE fleetlog.device (
 	tenant text NOT NULL,
@@ -196,7 +198,9 @@ CREATE FUNCTION fleetlog.create_tenant(
 	max_wildcard_subscriptions int = NULL,
 	max_queued_messages int = NULL,
 	max_queued_bytes int = NULL,
-	max_session_expiry interval = NULL
+	max_session_expiry interval = NULL,
+	max_connections int = NULL,
+	max_sessions int = NULL
 ) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -233,14 +237,15 @@ BEGIN
 	END IF;
 
 	INSERT INTO fleetlog.tenant AS t (name, prefix, max_packet_bytes, max_inflight, max_topic_levels, max_subscriptions,
-		max_wildcard_subscriptions, max_queued_messages, max_queued_bytes, max_session_expiry)
+		max_wildcard_subscriptions, max_queued_messages, max_queued_bytes, max_session_expiry, max_connections, max_sessions)
 	VALUES (name, prefix, coalesce(max_packet_bytes, 1048576), coalesce(max_inflight, 20), coalesce(max_topic_levels, 16),
 		coalesce(max_subscriptions, 100), coalesce(max_wildcard_subscriptions, 8), coalesce(max_queued_messages, 1000),
-		coalesce(max_queued_bytes, 1048576), coalesce(max_session_expiry, interval '1 hour'));
+		coalesce(max_queued_bytes, 1048576), coalesce(max_session_expiry, interval '1 hour'),
+		coalesce(max_connections, 0), coalesce(max_sessions, 0));
 	PERFORM fleetlog._audit('create_tenant', name, jsonb_build_object('prefix', prefix));
 END
 $$;
-COMMENT ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval) IS
+COMMENT ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval, int, int) IS
 	'create a tenant, confined to the topics below a prefix; a limit that is NULL takes its default';
 
 CREATE FUNCTION fleetlog.alter_tenant(
@@ -252,7 +257,9 @@ CREATE FUNCTION fleetlog.alter_tenant(
 	max_wildcard_subscriptions int = NULL,
 	max_queued_messages int = NULL,
 	max_queued_bytes int = NULL,
-	max_session_expiry interval = NULL
+	max_session_expiry interval = NULL,
+	max_connections int = NULL,
+	max_sessions int = NULL
 ) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -265,7 +272,9 @@ BEGIN
 		max_wildcard_subscriptions = coalesce(alter_tenant.max_wildcard_subscriptions, t.max_wildcard_subscriptions),
 		max_queued_messages = coalesce(alter_tenant.max_queued_messages, t.max_queued_messages),
 		max_queued_bytes = coalesce(alter_tenant.max_queued_bytes, t.max_queued_bytes),
-		max_session_expiry = coalesce(alter_tenant.max_session_expiry, t.max_session_expiry)
+		max_session_expiry = coalesce(alter_tenant.max_session_expiry, t.max_session_expiry),
+		max_connections = coalesce(alter_tenant.max_connections, t.max_connections),
+		max_sessions = coalesce(alter_tenant.max_sessions, t.max_sessions)
 	WHERE t.name = alter_tenant.name;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('tenant "%s" does not exist', name);
@@ -273,7 +282,7 @@ BEGIN
 	PERFORM fleetlog._audit('alter_tenant', name);
 END
 $$;
-COMMENT ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval) IS
+COMMENT ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval, int, int) IS
 	'change the limits of a tenant; NULL leaves a value as it is';
 
 CREATE FUNCTION fleetlog.drop_tenant(name text) RETURNS void
@@ -630,8 +639,8 @@ REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._password_verifier(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._find_device(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval, int, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.drop_tenant(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.create_device(text, text, text, text, bytea, text, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.alter_device(text, text, text, text, jsonb) FROM PUBLIC;

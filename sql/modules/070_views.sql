@@ -26,9 +26,9 @@ COMMENT ON VIEW fleetlog.stream_shard IS
 
 CREATE VIEW fleetlog.mount AS
 	SELECT prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes, created_at, state, keep,
-		CASE WHEN keep = 'last' THEN coalesce(state_lag, interval '1 s') END AS state_lag
+		CASE WHEN keep = 'last' THEN coalesce(state_lag, interval '1 s') END AS state_lag, max_topic_levels
 	FROM fleetlog.mount_config;
-COMMENT ON VIEW fleetlog.mount IS 'mounts: which stream takes the topics below a prefix, the longest prefix wins';
+COMMENT ON VIEW fleetlog.mount IS 'mounts: which stream takes the topics below a prefix (NULL: carried in memory only), the longest prefix wins';
 
 CREATE FUNCTION fleetlog._stat_auth(OUT known bigint, OUT accepted bigint, OUT refused bigint, OUT unavailable bigint, OUT busy bigint,
 	OUT malformed bigint, OUT waiting int, OUT remembered bigint)

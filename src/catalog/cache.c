@@ -225,6 +225,7 @@ read_mount(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 	m->dedupe = strcmp(dedupe, "off") == 0 ? FL_DEDUPE_OFF :
 		strcmp(dedupe, "drop") == 0 ? FL_DEDUPE_DROP : FL_DEDUPE_MARK;
 	m->max_payload_bytes = (int32) fl_config_int(tuple, FL_MOUNT_MAX_PAYLOAD, desc, false);
+	m->max_topic_levels = (int32) fl_config_int(tuple, FL_MOUNT_MAX_LEVELS, desc, false);
 	read_mount_state(m, tuple, desc);
 	cat->nmounts++;
 }
@@ -260,6 +261,8 @@ read_tenant(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 	t->max_queued_messages = (int32) fl_config_int(tuple, FL_TENANT_MAX_QUEUED, desc, false);
 	t->max_queued_bytes = (int32) fl_config_int(tuple, FL_TENANT_MAX_QUEUED_BYTES, desc, false);
 	t->max_session_expiry_s = (int32) Min(expiry_us / USECS_PER_SEC, PG_INT32_MAX);
+	t->max_connections = (int32) fl_config_int(tuple, FL_TENANT_MAX_CONNECTIONS, desc, false);
+	t->max_sessions = (int32) fl_config_int(tuple, FL_TENANT_MAX_SESSIONS, desc, false);
 }
 
 static FlTenantEntry *

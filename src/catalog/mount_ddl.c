@@ -3,7 +3,8 @@
  * mount_ddl.c
  *		mount, alter_mount, unmount, and what SQL may ask about routing.
  *
- * Whoever mounts lets devices write into a stream, so he must own it.  The
+ * Whoever mounts lets devices write into a stream, so he must own it; without a
+ * stream, topics are carried in memory only, which no table is touched by.  The
  * form of prefixes and templates is checked here for a good message and by the
  * table's constraints for everybody else.
  *
@@ -30,6 +31,8 @@
 #include "fleetlog/murmur2.h"
 #include "fleetlog/state.h"
 #include "fleetlog/topic.h"
+
+#define MAX_LEVELS	1000		/* as fleetlog.max_topic_levels */
 
 PG_FUNCTION_INFO_V1(fl_sql_prefix_problem);
 PG_FUNCTION_INFO_V1(fl_sql_template_problem);
@@ -133,13 +136,17 @@ check_class_and_dedupe(const char *class_name, const char *dedupe)
 			 errhint("Allowed: off, mark, drop.")));
 }
 
+/* Argument n, an int, is a limit; NULL: none is given. */
 static void
-check_max_payload(bool given, int32 value, bool zero_removes)
+check_limit(FunctionCallInfo fcinfo, int n, const char *name, int32 max, bool zero_removes)
 {
-	if (given && (value < 0 || (value == 0 && !zero_removes)))
+	int32		value = PG_ARGISNULL(n) ? 1 : PG_GETARG_INT32(n);
+
+	if (value < 0 || value > max || (value == 0 && !zero_removes))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_payload_bytes must be positive")));
+				 max == PG_INT32_MAX ? errmsg("%s must be positive", name) :
+				 errmsg("%s must be between 1 and %d", name, max)));
 }
 
 /*
@@ -282,12 +289,15 @@ own_mount(const char *prefix)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no stream is mounted on prefix \"%s\"", prefix != NULL ? prefix : ""),
 				 errhint("Mounts are listed in fleetlog.mount.")));
-	if (!FL_OWNS_TABLE(m->stream, GetUserId()))
+	if (OidIsValid(m->stream) && !FL_OWNS_TABLE(m->stream, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(m->stream));
 	return m;
 }
 
-/* Arguments: prefix, stream, state, keep, state_lag, class, record_key, shard_key, dedupe, max_payload_bytes. */
+/*
+ * Arguments: prefix, stream, state, keep, state_lag, class, record_key, shard_key, dedupe, max_payload_bytes,
+ * max_topic_levels.
+ */
 Datum
 fl_sql_mount(PG_FUNCTION_ARGS)
 {
@@ -297,18 +307,20 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 	char	   *shard_key = text_arg(fcinfo, 7);
 	char	   *dedupe = text_arg(fcinfo, 8);
 	char	   *keep = text_arg(fcinfo, 3);
-	Oid			types[10] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
-	REGCLASSOID, TEXTOID, INTERVALOID};
-	Datum		values[10];
-	bool		nulls[10] = {false};
+	Oid			types[11] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
+	REGCLASSOID, TEXTOID, INTERVALOID, INT4OID};
+	Datum		values[11];
+	bool		nulls[11] = {false};
 	bool		with_state = !PG_ARGISNULL(2);
 
 	check_prefix(prefix);
-	if (PG_ARGISNULL(1))
+	if (!PG_ARGISNULL(1))
+		check_stream(PG_GETARG_OID(1));
+	else if (with_state)
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("a mount needs a stream")));
-	check_stream(PG_GETARG_OID(1));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a mount without a stream cannot have a state table"),
+				 errdetail("What is carried in memory only has no last value.")));
 	check_template("record_key", record_key);
 	check_template("shard_key", shard_key);
 	check_keep(keep, false);
@@ -320,17 +332,21 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 		check_state_shard_key(shard_key);
 	}
 	check_class_and_dedupe(class_name, dedupe);
-	check_max_payload(!PG_ARGISNULL(9), PG_ARGISNULL(9) ? 0 : PG_GETARG_INT32(9), false);
+	check_limit(fcinfo, 9, "max_payload_bytes", PG_INT32_MAX, false);
+	check_limit(fcinfo, 10, "max_topic_levels", MAX_LEVELS, false);
 	if (find_mount(prefix) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("prefix \"%s\" is mounted already, on stream \"%s\"", prefix, get_rel_name(find_mount(prefix)->stream)),
+				 OidIsValid(find_mount(prefix)->stream) ?
+				 errmsg("prefix \"%s\" is mounted already, on stream \"%s\"", prefix, get_rel_name(find_mount(prefix)->stream)) :
+				 errmsg("prefix \"%s\" is mounted already, in memory only", prefix),
 				 errhint("Change it with fleetlog.alter_mount.")));
 	if (with_state)
 		lock_shards(PG_GETARG_OID(1));
 
 	values[0] = CStringGetTextDatum(prefix);
-	values[1] = PG_GETARG_DATUM(1);
+	nulls[1] = PG_ARGISNULL(1);
+	values[1] = nulls[1] ? (Datum) 0 : PG_GETARG_DATUM(1);
 	values[2] = CStringGetTextDatum(record_key != NULL ? record_key : "{topic}");
 	values[3] = CStringGetTextDatum(shard_key != NULL ? shard_key : "{topic}");
 	nulls[4] = class_name == NULL || class_name[0] == '\0';
@@ -343,8 +359,10 @@ fl_sql_mount(PG_FUNCTION_ARGS)
 	values[8] = with_state ? CStringGetTextDatum(keep != NULL ? keep : "retained") : (Datum) 0;
 	nulls[9] = PG_ARGISNULL(4);
 	values[9] = nulls[9] ? (Datum) 0 : PG_GETARG_DATUM(4);
+	nulls[10] = PG_ARGISNULL(10);
+	values[10] = nulls[10] ? (Datum) 0 : PG_GETARG_DATUM(10);
 	fl_config_execute("INSERT INTO fleetlog.mount_config (prefix, stream, record_key, shard_key, class, dedupe, max_payload_bytes,"
-					  " state, keep, state_lag) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", 10, types, values, nulls);
+					  " state, keep, state_lag, max_topic_levels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", 11, types, values, nulls);
 	PG_RETURN_VOID();
 }
 
@@ -354,10 +372,16 @@ check_altered_state(const FlMount *m, FunctionCallInfo fcinfo, const char *shard
 {
 	bool		removes = keep != NULL && keep[0] == '\0';
 	bool		with_state = !removes && (OidIsValid(m->state) || !PG_ARGISNULL(7));
+	bool		in_memory = PG_ARGISNULL(1) && !OidIsValid(m->stream);
 	bool		is_last = keep != NULL ? strcmp(keep, "last") == 0 :
 		OidIsValid(m->state) && m->keep == FL_KEEP_LAST;
 
 	check_keep(keep, true);
+	if (in_memory && !PG_ARGISNULL(7))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a mount without a stream cannot have a state table"),
+				 errhint("Name a stream, too.")));
 	if (!PG_ARGISNULL(7) && removes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -414,7 +438,8 @@ change_values(const char *prefix, FunctionCallInfo fcinfo, const char *keep)
 	if (PG_ARGISNULL(1) && PG_ARGISNULL(7) && keep == NULL && PG_ARGISNULL(9))
 		return;
 	/* In the order of all locks. */
-	lock_shards(Min(from, to));
+	if (OidIsValid(Min(from, to)))
+		lock_shards(Min(from, to));
 	if (from != to)
 		lock_shards(Max(from, to));
 	/* As it is now that nobody else changes it. */
@@ -430,7 +455,7 @@ change_values(const char *prefix, FunctionCallInfo fcinfo, const char *keep)
 
 /*
  * Arguments: prefix, stream, class, record_key, shard_key, dedupe, max_payload_bytes,
- * state, keep, state_lag.
+ * state, keep, state_lag, max_topic_levels.
  */
 Datum
 fl_sql_alter_mount(PG_FUNCTION_ARGS)
@@ -441,10 +466,10 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 	char	   *shard_key = text_arg(fcinfo, 4);
 	char	   *dedupe = text_arg(fcinfo, 5);
 	char	   *keep = text_arg(fcinfo, 8);
-	Oid			types[10] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
-	REGCLASSOID, TEXTOID, INTERVALOID};
-	Datum		values[10];
-	bool		nulls[10];
+	Oid			types[11] = {TEXTOID, REGCLASSOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID,
+	REGCLASSOID, TEXTOID, INTERVALOID, INT4OID};
+	Datum		values[11];
+	bool		nulls[11];
 
 	check_altered_state(own_mount(prefix), fcinfo, shard_key, keep);
 	if (!PG_ARGISNULL(1))
@@ -452,9 +477,10 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 	check_template("record_key", record_key);
 	check_template("shard_key", shard_key);
 	check_class_and_dedupe(class_name, dedupe);
-	check_max_payload(!PG_ARGISNULL(6), PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6), true);
+	check_limit(fcinfo, 6, "max_payload_bytes", PG_INT32_MAX, true);
+	check_limit(fcinfo, 10, "max_topic_levels", MAX_LEVELS, true);
 	change_values(prefix, fcinfo, keep);
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 11; i++)
 	{
 		nulls[i] = PG_ARGISNULL(i);
 		values[i] = nulls[i] ? (Datum) 0 : PG_GETARG_DATUM(i);
@@ -466,8 +492,9 @@ fl_sql_alter_mount(PG_FUNCTION_ARGS)
 					  " max_payload_bytes = CASE WHEN $7 IS NULL THEN max_payload_bytes ELSE nullif($7, 0) END,"
 					  " state = CASE WHEN $9 = '' THEN NULL ELSE coalesce($8, state) END,"
 					  " keep = CASE WHEN $9 = '' OR coalesce($8, state) IS NULL THEN NULL ELSE coalesce($9, keep, 'retained') END,"
-					  " state_lag = CASE WHEN coalesce($9, keep) = 'last' THEN coalesce($10, state_lag) END"
-					  " WHERE prefix = $1", 10, types, values, nulls);
+					  " state_lag = CASE WHEN coalesce($9, keep) = 'last' THEN coalesce($10, state_lag) END,"
+					  " max_topic_levels = CASE WHEN $11 IS NULL THEN max_topic_levels ELSE nullif($11, 0) END"
+					  " WHERE prefix = $1", 11, types, values, nulls);
 	PG_RETURN_VOID();
 }
 

@@ -401,6 +401,11 @@ fl_sql_publish(PG_FUNCTION_ARGS)
 	mount = checked_mount(t, t_len);
 	if (retain)
 		check_retain(mount, t, t_len);
+	if (!OidIsValid(mount->stream))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("topic \"%.*s\" is carried in memory only, between MQTT clients", t_len, t),
+				 errdetail("Mount \"%s\" has no stream.", mount->prefix)));
 	info = fl_stream_lookup(mount->stream);
 	if (info == NULL)
 		ereport(ERROR,

@@ -72,18 +72,23 @@ has_room(void)
 	return blocks->used < blocks->size - blocks->size / 16;
 }
 
-bool
-fl_session_reserve(int door, FlSessionRef *ref)
+FlSessionRoom
+fl_session_reserve(int door, uint64 tenant, uint32 max_of_tenant, FlSessionRef *ref)
 {
-	uint32		number;
+	FlSessionRoom room = FL_SESSION_ROOM;
+	uint32		number = 0;
 
 	LWLockAcquire(fl_store->lock, LW_EXCLUSIVE);
-	number = has_room() ? fl_store_take_number() : 0;
+	if (max_of_tenant > 0 && fl_store_sessions_of(tenant) >= max_of_tenant)
+		room = FL_SESSION_TENANT_FULL;
+	else if (!has_room() || (number = fl_store_take_number()) == 0)
+		room = FL_SESSION_FULL;
 	if (number != 0)
 	{
 		FlSession  *s = &fl_store_sessions[number];
 
 		s->state = FL_SESSION_RESERVED;
+		fl_store_set_tenant(s, tenant);
 		s->generation = ++fl_store->generation;
 		s->door = (int16) door;
 		s->since = GetCurrentTimestamp();
@@ -91,7 +96,7 @@ fl_session_reserve(int door, FlSessionRef *ref)
 		ref->generation = s->generation;
 	}
 	LWLockRelease(fl_store->lock);
-	return number != 0;
+	return room;
 }
 
 void

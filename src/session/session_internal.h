@@ -33,6 +33,7 @@ typedef struct FlSession
 	uint8		state;			/* FlSessionState */
 	uint8		name_len;
 	uint64		conn_id;		/* 0: nobody is connected */
+	uint64		tenant;			/* digest of the tenant that it is counted for; 0: none */
 	TimestampTz since;			/* connected, or gone, since */
 	uint64		drain_to;		/* position of its late door's ring that has to be consumed; 0: none */
 	uint16		n_items;
@@ -160,6 +161,10 @@ extern FlSession *fl_store_session(uint32 number, uint16 generation);
 extern uint32 *fl_store_bucket(const uint8 *key);
 extern uint32 fl_store_take_number(void);
 extern void fl_store_give_number(uint32 number);
+
+/* The session counts for this tenant from now on, and no longer for the one before; 0: for none. */
+extern void fl_store_set_tenant(FlSession *s, uint64 tenant);
+extern uint32 fl_store_sessions_of(uint64 tenant);
 
 /* Places for items, in blocks; 0: no memory is left.  The lock is held. */
 extern uint32 fl_store_take_block(void);

@@ -20,17 +20,19 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
 #include "session_internal.h"
 
 #define TRANCHE			"fleetlog sessions"
 
-StaticAssertDecl(sizeof(FlSession) == 160, "a session has no padding");
+StaticAssertDecl(sizeof(FlSession) == 168, "a session has no padding");
 StaticAssertDecl(sizeof(FlItemBlock) == 128, "nor has a block of items");
 StaticAssertDecl(sizeof(FlConnKey) == FL_SESSION_KEY_LEN, "a session is found by its connection's key");
 
@@ -38,6 +40,15 @@ FlSessionStore *fl_store = NULL;
 FlSession  *fl_store_sessions = NULL;
 FlItemBlock *fl_store_blocks = NULL;
 uint32	   *fl_store_buckets = NULL;
+
+/* Sessions of a tenant, reserved ones included; an entry goes with the last of them. */
+typedef struct TenantCount
+{
+	uint64		tenant;			/* hash key */
+	uint32		sessions;
+} TenantCount;
+
+static HTAB *tenants = NULL;
 
 /* ---- shared memory ---------------------------------------------------------------- */
 
@@ -85,6 +96,7 @@ fl_sessions_size(void)
 	RequestNamedLWLockTranche(TRANCHE, 1);
 	size = add_size(size, MAXALIGN(buckets_size()));
 	size = add_size(size, MAXALIGN(sessions_size()));
+	size = add_size(size, hash_estimate_size(wanted_sessions(), sizeof(TenantCount)));
 	return add_size(size, MAXALIGN(blocks_size()));
 }
 
@@ -98,8 +110,20 @@ clear_pool(FlPool *pool)
 }
 
 static void
+clear_tenants(void)
+{
+	HASH_SEQ_STATUS scan;
+	TenantCount *count;
+
+	hash_seq_init(&scan, tenants);
+	while ((count = hash_seq_search(&scan)) != NULL)
+		hash_search(tenants, &count->tenant, HASH_REMOVE, NULL);
+}
+
+static void
 clear_store(Oid database)
 {
+	clear_tenants();
 	memset(fl_store_buckets, 0, sizeof(uint32) * fl_store->n_buckets);
 	fl_store->database = database;
 	clear_pool(&fl_store->sessions);
@@ -112,9 +136,11 @@ clear_store(Oid database)
 void
 fl_sessions_init(void)
 {
+	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(TenantCount)};
 	bool		found;
 	bool		found_parts;
 
+	tenants = ShmemInitHash("fleetlog tenants of sessions", 64, wanted_sessions(), &ctl, HASH_ELEM | HASH_BLOBS);
 	fl_store = ShmemInitStruct("fleetlog sessions", sizeof(FlSessionStore), &found);
 	fl_store_buckets = ShmemInitStruct("fleetlog session index", buckets_size(), &found_parts);
 	fl_store_sessions = ShmemInitStruct("fleetlog session array", sessions_size(), &found_parts);
@@ -152,6 +178,54 @@ fl_store_reset(Oid database)
 	pg_atomic_write_u32(&fl_store->state, FL_STORE_EMPTY);
 	clear_store(database);
 	LWLockRelease(fl_store->lock);
+}
+
+/* ---- how many a tenant has; the lock is held ---------------------------------------- */
+
+uint32
+fl_store_sessions_of(uint64 tenant)
+{
+	const TenantCount *count = hash_search(tenants, &tenant, HASH_FIND, NULL);
+
+	return count != NULL ? count->sessions : 0;
+}
+
+void
+fl_store_set_tenant(FlSession *s, uint64 tenant)
+{
+	TenantCount *count;
+	bool		found;
+
+	if (s->tenant == tenant)
+		return;
+	count = s->tenant != 0 ? hash_search(tenants, &s->tenant, HASH_FIND, NULL) : NULL;
+	if (count != NULL && --count->sessions == 0)
+		hash_search(tenants, &s->tenant, HASH_REMOVE, NULL);
+	s->tenant = 0;
+	/* There is room for as many tenants as there are sessions. */
+	count = tenant != 0 ? hash_search(tenants, &tenant, HASH_ENTER_NULL, &found) : NULL;
+	if (count == NULL)
+		return;
+	if (!found)
+		count->sessions = 0;
+	count->sessions++;
+	s->tenant = tenant;
+}
+
+/* Of a session's name, `tenant/device` and client id with NUL between them. */
+static uint64
+tenant_of_name(const uint8 *name, Size len)
+{
+	const uint8 *end = memchr(name, '\0', len);
+	const uint8 *slash = end != NULL ? memchr(name, '/', (Size) (end - name)) : NULL;
+
+	return slash != NULL ? fl_session_tenant((const char *) name, (Size) (slash - name)) : 0;
+}
+
+uint64
+fl_session_tenant(const char *name, Size len)
+{
+	return hash_bytes_extended((const unsigned char *) name, (int) len, 0);
 }
 
 /* ---- places; the lock is held ---------------------------------------------------------- */
@@ -203,6 +277,7 @@ fl_store_give_number(uint32 number)
 {
 	FlSession  *s = &fl_store_sessions[number];
 
+	fl_store_set_tenant(s, 0);
 	s->state = FL_SESSION_FREE;
 	s->next = fl_store->sessions.free;
 	fl_store->sessions.free = number;
@@ -286,7 +361,10 @@ end_session(uint32 number)
 	if (pg_atomic_read_u32(&fl_store->state) == FL_STORE_READY)
 		fl_store_give_number(number);
 	else
+	{
+		fl_store_set_tenant(s, 0);
 		s->state = FL_SESSION_FREE;
+	}
 }
 
 static void
@@ -333,6 +411,7 @@ apply_opened(const FlSessionEvent *e)
 	s->sent_order = 0;
 	s->name_len = e->name_len;
 	memcpy(s->name, e->name, e->name_len);
+	fl_store_set_tenant(s, tenant_of_name(e->name, e->name_len));
 	if ((int16) (e->generation - fl_store->generation) > 0)
 		fl_store->generation = e->generation;
 }

@@ -25,10 +25,20 @@
 
 HTAB	   *fl_registry = NULL;
 
+/* Connections of a tenant; an entry goes with the last of them. */
+typedef struct TenantCount
+{
+	uint64		tenant;			/* hash key */
+	uint32		connections;
+} TenantCount;
+
+static HTAB *tenants = NULL;
+
 Size
 fl_registry_size(void)
 {
-	return hash_estimate_size(fl_max_connections, sizeof(FlConnInfo));
+	return add_size(hash_estimate_size(fl_max_connections, sizeof(FlConnInfo)),
+					hash_estimate_size(fl_max_connections, sizeof(TenantCount)));
 }
 
 void
@@ -41,6 +51,9 @@ fl_registry_init(void)
 	ctl.entrysize = sizeof(FlConnInfo);
 	fl_registry = ShmemInitHash("fleetlog connections", fl_max_connections, fl_max_connections, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(TenantCount);
+	tenants = ShmemInitHash("fleetlog tenants", 64, fl_max_connections, &ctl, HASH_ELEM | HASH_BLOBS);
 }
 
 uint64
@@ -71,6 +84,44 @@ mark_for_eviction(FlConnInfo *entry, uint8 reason)
 	fl_worker_wake(FL_WORKER_FRONT_DOOR, entry->door);
 }
 
+/* ---- how many a tenant has; registry_lock is held exclusively ---- */
+
+static uint32
+connections_of(uint64 tenant)
+{
+	TenantCount *count = tenant != 0 ? hash_search(tenants, &tenant, HASH_FIND, NULL) : NULL;
+
+	return count != NULL ? count->connections : 0;
+}
+
+static void
+count_connection(uint64 tenant)
+{
+	TenantCount *count;
+	bool		found;
+
+	if (tenant == 0)
+		return;
+	/* There is room for as many tenants as there are connections. */
+	count = hash_search(tenants, &tenant, HASH_ENTER_NULL, &found);
+	if (count == NULL)
+		return;
+	if (!found)
+		count->connections = 0;
+	count->connections++;
+}
+
+static void
+uncount_connection(uint64 tenant)
+{
+	TenantCount *count = tenant != 0 ? hash_search(tenants, &tenant, HASH_FIND, NULL) : NULL;
+
+	if (count != NULL && --count->connections == 0)
+		hash_search(tenants, &tenant, HASH_REMOVE, NULL);
+}
+
+/* ---- entries ---- */
+
 static bool
 door_is_alive(int door)
 {
@@ -78,15 +129,17 @@ door_is_alive(int door)
 }
 
 FlRegisterResult
-fl_registry_register(const FlConnInfo *info, uint8 evict_reason)
+fl_registry_register(const FlConnInfo *info, uint8 evict_reason, uint32 max_of_tenant)
 {
 	FlRegisterResult result = FL_REGISTERED;
 	FlConnInfo *entry;
 	bool		found;
 
 	LWLockAcquire(fl_shared->registry_lock, LW_EXCLUSIVE);
-	entry = hash_search(fl_registry, &info->key, HASH_ENTER_NULL, &found);
-	if (entry == NULL)
+	entry = hash_search(fl_registry, &info->key, HASH_FIND, &found);
+	if (entry == NULL && max_of_tenant > 0 && connections_of(info->tenant) >= max_of_tenant)
+		result = FL_REGISTER_TENANT_FULL;
+	else if (entry == NULL && (entry = hash_search(fl_registry, &info->key, HASH_ENTER_NULL, NULL)) == NULL)
 		result = FL_REGISTER_FULL;
 	else if (found && entry->conn_id != info->conn_id && door_is_alive(entry->door))
 	{
@@ -95,7 +148,11 @@ fl_registry_register(const FlConnInfo *info, uint8 evict_reason)
 	}
 	else
 	{
+		/* One that a dead door has left. */
+		if (found)
+			uncount_connection(entry->tenant);
 		*entry = *info;
+		count_connection(entry->tenant);
 		entry->evict = false;
 		entry->evict_reason = 0;
 	}
@@ -111,7 +168,10 @@ fl_registry_unregister(const FlConnKey *key, uint64 conn_id)
 	LWLockAcquire(fl_shared->registry_lock, LW_EXCLUSIVE);
 	entry = hash_search(fl_registry, key, HASH_FIND, NULL);
 	if (entry != NULL && entry->conn_id == conn_id)
+	{
+		uncount_connection(entry->tenant);
 		hash_search(fl_registry, key, HASH_REMOVE, NULL);
+	}
 	LWLockRelease(fl_shared->registry_lock);
 }
 
@@ -211,8 +271,10 @@ fl_registry_clear_door(int door)
 	hash_seq_init(&scan, fl_registry);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->door == door)
-			hash_search(fl_registry, &entry->key, HASH_REMOVE, NULL);
+		if (entry->door != door)
+			continue;
+		uncount_connection(entry->tenant);
+		hash_search(fl_registry, &entry->key, HASH_REMOVE, NULL);
 	}
 	memset(&fl_core->evictions[door], 0, sizeof(FlEvictionQueue));
 	pg_atomic_write_u32(&fl_core->evictions_wanted[door], 0);

@@ -40,6 +40,7 @@ bool		fl_enable_stream_scan = true;
 int			fl_max_record_kb = 1024;
 int			fl_publish_queue_kb = 16384;
 int			fl_last_value_kb = 8192;
+int			fl_memory_topic_kb = 4096;
 int			fl_disk_reserve_mb = 256;
 int			fl_retention_grace_ms = 300000;
 int			fl_clock_offset_ms = 0;
@@ -69,6 +70,11 @@ define_at_start(void)
 							"Shared memory for last values that are not in their state table yet.",
 							"When it is used up they are written before state_lag is over.",
 							&fl_last_value_kb, 8192, 64, 4194303,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.memory_topic_buffer",
+							"Shared memory for messages of topics that are carried in memory only.",
+							"One message may have a quarter of it. A front door that falls behind by all of it misses messages.",
+							&fl_memory_topic_kb, 4096, 64, 1048576,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.ingest_ring",
 							"Shared memory for batches between each front door and the appender.",

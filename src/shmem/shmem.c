@@ -25,7 +25,7 @@
 #include "fleetlog/state.h"
 #include "shmem_internal.h"
 
-#define FL_N_LWLOCKS		6
+#define FL_N_LWLOCKS		7
 #define FL_TRANCHE			"fleetlog"
 
 /* A ring takes at least two of the largest records, with what surrounds them. */
@@ -79,6 +79,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_registry_size());
 	size = add_size(size, fl_mount_stats_size());
 	size = add_size(size, fl_share_size());
+	size = add_size(size, fl_memory_size());
 	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
@@ -131,6 +132,7 @@ init_core(void)
 	memset(fl_core, 0, sizeof(FlCore));
 	fl_core->dirty_lock = &GetNamedLWLockTranche(FL_TRANCHE)[4].lock;
 	fl_core->share_lock = &GetNamedLWLockTranche(FL_TRANCHE)[5].lock;
+	fl_core->memory_lock = &GetNamedLWLockTranche(FL_TRANCHE)[6].lock;
 	dlist_init(&fl_core->dirty);
 	ConditionVariableInit(&fl_core->published);
 	ConditionVariableInit(&fl_core->aside_over);
@@ -169,6 +171,7 @@ fl_shmem_startup(void)
 	fl_registry_init();
 	fl_mount_stats_init();
 	fl_share_init();
+	fl_memory_init();
 	fl_waiters_init();
 	fl_auth_shmem_init();
 	fl_net_shmem_init();

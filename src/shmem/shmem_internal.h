@@ -9,6 +9,7 @@
  *		- listeners: fl_shared->slots_lock, counters written by their door only.
  *		- evictions: fl_shared->registry_lock.
  *		- places of shared subscriptions: share_lock, which is held alone.
+ *		- the ring of memory-only topics: memory_lock, likewise.
  *		- all others: atomics, or a single writer as said beside them.
  *		Order: shard_map_lock, dirty_lock, then a shard's mutex.
  *
@@ -72,6 +73,7 @@ typedef struct FlCore
 {
 	LWLock	   *dirty_lock;
 	LWLock	   *share_lock;		/* places of shared subscriptions */
+	LWLock	   *memory_lock;	/* ring of memory-only topics */
 	dlist_head	dirty;			/* FlShardEntry with something to flush */
 	ConditionVariable published;	/* signalled after every pass of the flusher */
 	ConditionVariable aside_over;	/* the appender has had a shard for which it waited */
@@ -117,6 +119,8 @@ extern Size fl_mount_stats_size(void);
 extern void fl_mount_stats_init(void);
 extern Size fl_share_size(void);
 extern void fl_share_init(void);
+extern Size fl_memory_size(void);
+extern void fl_memory_init(void);
 
 /* The commit-time half of the flusher's work: put a shard on the list. */
 extern void fl_dirty_add(FlShardEntry *entry);

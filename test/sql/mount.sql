@@ -60,7 +60,16 @@ SELECT fleetlog.mount('t2/', 'fl_m1', dedupe => 'drop');
 SELECT fleetlog.mount('t2/', 'fl_m1', dedupe => 'maybe');
 SELECT fleetlog.mount('t2/', 'fl_m1', max_payload_bytes => 0);
 SELECT fleetlog.mount('t2/', 'pg_class');
-SELECT fleetlog.mount('t2/', NULL);
+SELECT fleetlog.mount('t2/', 'fl_m1', max_topic_levels => 0);
+SELECT fleetlog.mount('t2/', NULL, state => 'fl_m1');
+
+-- Without a stream: in memory only.
+SELECT fleetlog.mount('t3/', NULL, max_topic_levels => 5);
+SELECT fleetlog.mount('t3/', 'fl_m1');
+SELECT prefix, stream, max_topic_levels FROM fleetlog.mount WHERE prefix = 't3/';
+SELECT fleetlog.publish('t3/x', 'y');
+SELECT fleetlog.alter_mount('t3/', state => 'fl_m1');
+SELECT fleetlog.unmount('t3/');
 
 -- Changing and removing.
 SELECT fleetlog.alter_mount('t1/', stream => 'fl_m2', record_key => '{topic}', class => 'safety', max_payload_bytes => 5);

@@ -527,12 +527,17 @@ sub decode
         $p{reason} = length $b ? ord(substr $b, 0, 1, '') : 0;
         $p{properties} = take_properties(\$b) if length $b;
     }
-    if ($v5) { $seen{$_}++ for $name, map { "$name $_->[0]" } @{ $p{properties} }; }
+    if ($v5)
+    {
+        # A refusal may say why.
+        my $refused = grep { $_ >= 0x80 } $p{reason} // (), @{ $p{reasons} // [] };
+        $seen{$_}++ for $name, map { "$name $_->[0]" } grep { !$refused || $_->[0] != 31 } @{ $p{properties} };
+    }
     return \%p;
 }
 
 # What packets of 5.0 so far, of all clients of this program, told without need: kind and number of the property, for
-# reason strings and user properties outside of PUBLISH, Response Information and Authentication Method in CONNACK, and
+# reason strings of what is no refusal and user properties outside of PUBLISH, Response Information and Authentication Method in CONNACK, and
 # Session Expiry in DISCONNECT; and any AUTH at all.
 sub unasked
 {
