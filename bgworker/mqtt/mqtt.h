@@ -23,8 +23,9 @@
  *	session.c		sessions that outlive their connection
  *	registry.c		the shared registry: takeover, counters, revocation
  *	retained.c		values in force, sent when a subscription is made
- *	scram.c			logging in without sending the password (AUTH)
- *	secure.c		who a connection is by TLS: certificate, pre-shared key
+ *	who.c			who a connection is, packed (login.h)
+ *	scram.c			logging in without sending the password (AUTH; login.h)
+ *	secure.c		who a connection is by TLS: certificate, pre-shared key (login.h)
  *	will.c			will messages
  *	log.c			log lines that do not flood
  */
@@ -49,6 +50,7 @@
 #include "fleetlog/share.h"
 #include "fleetlog/shmem.h"
 
+#include "login.h"
 #include "trie.h"
 
 /* ---- limits that are no settings ---- */
@@ -130,23 +132,6 @@ typedef struct FlMqttDoor FlMqttDoor;
 typedef struct FlMqttConn FlMqttConn;
 typedef struct FlMqttMessage FlMqttMessage;
 typedef struct FlMqttShare FlMqttShare;
-typedef struct FlMqttScram FlMqttScram;
-
-/*
- * Identity and client id, packed: FlIdentity has room for the longest names,
- * which fifty thousand connections would pay for.
- */
-typedef struct FlMqttWho
-{
-	int64 credential;
-	Oid role;
-	uint8 kind; /* FlIdentityKind */
-	uint8 tenant_len;
-	uint8 device_len;
-	uint8 role_len;
-	uint16 client_id_len;
-	char text[FLEXIBLE_ARRAY_MEMBER]; /* tenant, device, client id, role; each with NUL */
-} FlMqttWho;
 
 /* A CONNECT that waits for login or takeover: its bytes, to be decoded again. */
 typedef struct FlMqttPending
@@ -952,36 +937,6 @@ extern void fl_mqtt_make_key(const FlIdentity *identity, const char *client_id, 
 extern void fl_mqtt_take_evictions(FlMqttDoor *door);
 extern void fl_mqtt_take_revocations(FlMqttDoor *door);
 extern void fl_mqtt_report_stats(FlMqttDoor *door);
-
-/* in who.c */
-extern FlMqttWho *fl_mqtt_pack_who(MemoryContext context, const FlIdentity *identity, const uint8 *client_id,
-								   Size client_id_len);
-extern const FlIdentity *fl_mqtt_identity(FlMqttConn *conn);
-extern const char *fl_mqtt_client_id(const FlMqttConn *conn, Size *len);
-extern const char *fl_mqtt_who_tenant(const FlMqttWho *who);
-extern const char *fl_mqtt_who_device(const FlMqttWho *who);
-extern const char *fl_mqtt_who_role(const FlMqttWho *who);
-/* "tenant/device", a role's name, or "": nobody in particular; cut where the room ends. */
-extern int fl_mqtt_who_text(const FlMqttWho *who, char *out, Size room);
-/* By which connections and sessions of its tenant are counted; 0: it has none. */
-extern uint64 fl_mqtt_who_tenant_digest(const FlMqttWho *who);
-/* Whose limits hold for the connection; NULL: nobody's. */
-extern const FlTenant *fl_mqtt_tenant(const FlMqttConn *conn);
-
-/* in scram.c */
-extern bool fl_mqtt_is_scram(FlMqttBytes method);
-extern void fl_mqtt_begin_scram(FlMqttConn *conn, const FlMqttConnect *connect);
-extern void fl_mqtt_handle_auth(FlMqttConn *conn, const FlMqttReasonPacket *auth);
-extern void fl_mqtt_set_scram_final(FlMqttConn *conn, FlMqttProps *props);
-extern void fl_mqtt_free_scram(FlMqttConn *conn);
-
-/* in secure.c */
-extern int fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached);
-/* Whom TLS has proved the peer to be; certificate: only its name is known yet.  *why: what is wrong. */
-extern FlNetProof fl_mqtt_proof(FlMqttConn *conn, FlIdentity *identity, const char **why);
-extern FlAuthStart fl_mqtt_begin_certificate(FlMqttConn *conn);
-/* May a client that is this device call itself so? */
-extern bool fl_mqtt_user_agrees(const FlIdentity *identity, FlMqttBytes user);
 
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);

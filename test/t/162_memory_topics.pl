@@ -20,10 +20,14 @@ sub payloads { return join ' ', map { $_->{payload} } @_ }
 my $pub = $s->device('d1', client_id => 'pub');
 $s->wait_for("SELECT count(*) = 1 FROM fleetlog.stat_connection WHERE client_id = 'pub'");
 
-# The kernel chooses the front door: sixteen subscribers are on both, but for one run in thirty thousand.
-my @subs = map { $s->device('d2', client_id => "sub$_") } 1 .. 16;
-is(join(',', map { $_->subscribe([ [ 'acme/d1/#', 1 ] ], properties => [ [ 11, 5 ] ]) } @subs), join(',', (1) x 16), 'subscribers of both kinds of topics');
-$s->wait_for("SELECT count(DISTINCT door) = 2 FROM fleetlog.stat_connection WHERE client_id LIKE 'sub%'");
+# The kernel chooses the front door: clients come until both have some.
+my @subs;
+do
+{
+    push @subs, map { $s->device('d2', client_id => 'sub' . (@subs + $_)) } 1 .. 8;
+    $s->wait_for(sprintf "SELECT count(*) = %d FROM fleetlog.stat_connection WHERE client_id LIKE 'sub%%'", scalar @subs);
+} until $s->sql("SELECT count(DISTINCT door) FROM fleetlog.stat_connection WHERE client_id LIKE 'sub%'") == 2 || @subs == 160;
+is(join(',', map { $_->subscribe([ [ 'acme/d1/#', 1 ] ], properties => [ [ 11, 5 ] ]) } @subs), join(',', (1) x @subs), 'subscribers of both kinds of topics');
 
 # ---- from one to all ----
 
@@ -41,8 +45,8 @@ for my $sub (@subs)
 is($s->sql('SELECT count(*) FROM telemetry'), 0, 'no stream has any of it');
 is($pub->publish_acked('acme/d1/live/kept/t', 'kept'), 0, 'a longer prefix may have a stream');
 is(payloads($subs[0]->messages(1)), 'kept', 'which is delivered as ever');
-$_->messages(1) for @subs[ 1 .. 15 ];
-is($s->sql("SELECT messages_in >= 50 AND messages_out >= 800 FROM fleetlog.stat_mount WHERE prefix = 'acme/d1/live/'"), 't', 'stat_mount counts them');
+$_->messages(1) for @subs[ 1 .. $#subs ];
+is($s->sql("SELECT messages_in >= 50 AND messages_out >= 50 * ${\ scalar @subs} FROM fleetlog.stat_mount WHERE prefix = 'acme/d1/live/'"), 't', 'stat_mount counts them');
 
 # No Local, and who subscribes later gets what comes later.
 is(join(',', $pub->subscribe([ [ 'acme/d1/live/+', 4 ] ])), '0', 'the publisher subscribes with No Local');
@@ -94,8 +98,8 @@ $pub->messages(1);
 # ---- a front door that does not read ----
 
 # It stands still before it acknowledges something, and the ring goes round meanwhile.
-my ($slow) = grep { door("sub$_") != door('pub') } 1 .. 16;
-my ($near) = grep { door("sub$_") == door('pub') } 1 .. 16;
+my ($slow) = grep { door("sub$_") != door('pub') } 1 .. @subs;
+my ($near) = grep { door("sub$_") == door('pub') } 1 .. @subs;
 my $index = door("sub$slow");
 $s->stop_points('door_before_ack');
 my $held = $subs[ $slow - 1 ]->publish('acme/d2/t', 'x', qos => 1);
