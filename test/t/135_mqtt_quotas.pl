@@ -19,7 +19,7 @@ my @small = (user => 'small/d1', password => 'pw-d1');
 
 sub words { return FleetlogTest::Mqtt::property($_[0], 31) // ''; }
 sub answer { my ($p) = @_; return ref $p ? sprintf('%s %02X: %s', $p->{name}, $p->{reason} // $p->{reasons}[0], words($p)) : $p // 'nothing'; }
-sub tell { my ($c, @p) = @_; $c->publish(@p); return answer($c->read_packet); }
+sub reply { my ($c, @p) = @_; $c->publish(@p); return answer($c->read_packet); }
 
 # SUBSCRIBE to one filter, and its answer.
 sub ask
@@ -42,8 +42,8 @@ my $grow = length(FleetlogTest::Mqtt::varlen(1990)) - 1;
 is($c->publish_acked('small/d1/t', 'x' x ($room - $grow)), 0, 'max_packet_bytes: a packet of as many bytes is taken');
 
 is($c->publish_acked('small/d1/3/4', 'x'), 0, 'max_topic_levels: as many levels are taken');
-is(tell($c, 'small/d1/3/4/5', 'x', qos => 1), 'PUBACK 90: the topic has too many levels', 'max_topic_levels: one more is 0x90');
-is(tell($c, 'small/d1/3/4/5', 'x', qos => 2), 'PUBREC 90: the topic has too many levels', 'and at QoS 2');
+is(reply($c, 'small/d1/3/4/5', 'x', qos => 1), 'PUBACK 90: the topic has too many levels', 'max_topic_levels: one more is 0x90');
+is(reply($c, 'small/d1/3/4/5', 'x', qos => 2), 'PUBREC 90: the topic has too many levels', 'and at QoS 2');
 is(ask($c, 'small/d1/3/4'), 'SUBACK 01: ', 'a filter of as many levels is granted');
 is(ask($c, 'small/d1/3/4/5'), 'SUBACK 8F: the filter has too many levels', 'one more is 0x8F');
 
@@ -61,7 +61,7 @@ my $d = $s->raw;
 is($d->login(client_id => 'two', @small)->{reason}, 0, 'max_connections: as many are let in');
 $d->publish('small/d1/t', 'x', qos => 2, pid => $_) for 1, 2;
 is(join(' ', map { $d->expect('PUBREC')->{reason} } 1, 2), '0 0', 'max_inflight: as many are taken');
-is(tell($d, 'small/d1/t', 'x', qos => 2, pid => 3), 'DISCONNECT 93: more in flight than Receive Maximum', 'max_inflight: one more is 0x93');
+is(reply($d, 'small/d1/t', 'x', qos => 2, pid => 3), 'DISCONNECT 93: more in flight than Receive Maximum', 'max_inflight: one more is 0x93');
 $s->wait_for("SELECT count(*) = 1 FROM fleetlog.stat_connection WHERE identity LIKE 'small/%'");
 
 $d = $s->raw;
@@ -106,9 +106,9 @@ is(answer($big->read_packet), 'DISCONNECT 95: packet is too large', 'max_packet_
 
 my $m = $s->device('d1', client_id => 'm');
 is($m->publish_acked('acme/d1/short/t', 'x' x 100), 0, 'max_payload_bytes: as many are taken');
-is(tell($m, 'acme/d1/short/t', 'x' x 101, qos => 1), 'PUBACK 97: quota exceeded', 'max_payload_bytes: one more is 0x97');
+is(reply($m, 'acme/d1/short/t', 'x' x 101, qos => 1), 'PUBACK 97: quota exceeded', 'max_payload_bytes: one more is 0x97');
 is($m->publish_acked('acme/d1/short/4/5', 'x'), 0, 'max_topic_levels of a mount: as many are taken');
-is(tell($m, 'acme/d1/short/4/5/6', 'x', qos => 1), 'PUBACK 90: the topic has more levels than its mount takes', 'max_topic_levels of a mount: one more is 0x90');
+is(reply($m, 'acme/d1/short/4/5/6', 'x', qos => 1), 'PUBACK 90: the topic has more levels than its mount takes', 'max_topic_levels of a mount: one more is 0x90');
 is($m->publish_acked('acme/d1/other/4/5/6', 'x'), 0, 'another mount has its own limits');
 is($s->sql("SELECT count(*) FROM telemetry WHERE key LIKE 'acme/d1/short/%'"), 2, 'nothing of what was refused is stored');
 $s->sql("SELECT fleetlog.alter_mount('acme/d1/short/', max_payload_bytes => 0, max_topic_levels => 0)");
@@ -117,8 +117,8 @@ FleetlogTest::wait_until(sub { $m->publish_acked('acme/d1/short/4/5/6', 'x' x 10
 # ---- who is told in words ----
 
 my $quiet = $s->device('d1', client_id => 'quiet', properties => [ [ 23, 0 ] ]);
-is(tell($quiet, 'elsewhere/t', 'x', qos => 1), 'PUBACK 87: ', 'Request Problem Information 0: PUBACK has the code alone');
-is(tell($quiet, 'elsewhere/t', 'x', qos => 2), 'PUBREC 87: ', 'and PUBREC');
+is(reply($quiet, 'elsewhere/t', 'x', qos => 1), 'PUBACK 87: ', 'Request Problem Information 0: PUBACK has the code alone');
+is(reply($quiet, 'elsewhere/t', 'x', qos => 2), 'PUBREC 87: ', 'and PUBREC');
 is(ask($quiet, 'elsewhere/#'), 'SUBACK 87: ', 'and SUBACK');
 
 # To the byte: a client that takes as many as the refusal has with its words, and one that takes one less.
@@ -154,7 +154,7 @@ is(answer($s->raw->login(client_id => 'x', user => 'acme/d1', password => 'wrong
 my $told = $s->device('d1', client_id => 'told');
 $s->sql('ALTER SYSTEM SET fleetlog.reason_strings = off');
 $s->sql('SELECT pg_reload_conf()');
-FleetlogTest::wait_until(sub { tell($told, 'elsewhere/t', 'x', qos => 1) eq 'PUBACK 87: ' }, 'the setting to say nothing');
+FleetlogTest::wait_until(sub { reply($told, 'elsewhere/t', 'x', qos => 1) eq 'PUBACK 87: ' }, 'the setting to say nothing');
 is(ask($told, 'elsewhere/#'), 'SUBACK 87: ', 'reason_strings off: codes alone');
 my $v3 = $s->device('d1', client_id => 'v3', version => 4);
 is(join(',', $v3->subscribe([ 'elsewhere/#' ])), '128', '3.1.1 has nothing but a code');
