@@ -175,6 +175,12 @@ extern bool fl_log_reader_next(FlLogReader *reader, FlStoredBatch *out);
  */
 extern void fl_log_reader_bound(FlLogReader *reader, uint32 pages);
 extern bool fl_log_reader_stopped(const FlLogReader *reader);
+
+/*
+ * For who reads much that nobody else wants soon: pages that have to be fetched go
+ * through a few buffers.  To be said before the first batch.
+ */
+extern void fl_log_reader_bulk(FlLogReader *reader);
 extern void fl_log_reader_end(FlLogReader *reader);
 
 /*

@@ -227,7 +227,8 @@ typedef enum FlWorkerKind
 	FL_WORKER_CONFIRMER,
 	FL_WORKER_KEEPER,
 	FL_WORKER_AUTH,
-	FL_WORKER_STATE
+	FL_WORKER_STATE,
+	FL_WORKER_READER
 } FlWorkerKind;
 
 typedef enum FlCounter

@@ -32,6 +32,7 @@ struct FlLogReader
 	bool		any;			/* a batch was returned */
 	uint32		pages_left;		/* that may be looked at; 0: any number */
 	bool		stopped;		/* none was left */
+	BufferAccessStrategy strategy;
 	Relation	rel;			/* open segment */
 	int64		rel_upper;
 	BlockNumber nblocks;
@@ -63,6 +64,12 @@ void
 fl_log_reader_bound(FlLogReader *r, uint32 pages)
 {
 	r->pages_left = pages;
+}
+
+void
+fl_log_reader_bulk(FlLogReader *r)
+{
+	r->strategy = GetAccessStrategy(BAS_BULKREAD);
 }
 
 bool
@@ -111,7 +118,7 @@ open_segment(FlLogReader *r)
 		blk = r->nblocks;
 	r->block = blk;
 	r->page_loaded = false;
-	r->batch = fl_batch_create(r->mcxt, r->rel, NULL);
+	r->batch = fl_batch_create(r->mcxt, r->rel, r->strategy);
 	return true;
 }
 
@@ -140,7 +147,7 @@ next_head(FlLogReader *r, uint32 *at, FlBatchHead *head)
 			if (r->block >= r->nblocks || must_stop(r))
 				return false;
 			CHECK_FOR_INTERRUPTS();
-			fl_page_copy(r->rel, r->block, NULL, r->page, &r->info);
+			fl_page_copy(r->rel, r->block, r->strategy, r->page, &r->info);
 			r->page_pos = 0;
 			r->page_loaded = true;
 		}
@@ -276,6 +283,8 @@ void
 fl_log_reader_end(FlLogReader *r)
 {
 	close_segment(r);
+	if (r->strategy != NULL)
+		FreeAccessStrategy(r->strategy);
 	pfree(r);
 }
 

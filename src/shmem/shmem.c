@@ -19,6 +19,7 @@
 
 #include "fleetlog/auth.h"
 #include "fleetlog/net.h"
+#include "fleetlog/read.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
@@ -85,6 +86,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_state_shmem_size());
 	size = add_size(size, fl_net_shmem_size());
 	size = add_size(size, fl_sessions_size());
+	size = add_size(size, fl_read_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
@@ -177,6 +179,7 @@ fl_shmem_startup(void)
 	fl_net_shmem_init();
 	fl_state_shmem_init();
 	fl_sessions_init();
+	fl_read_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
