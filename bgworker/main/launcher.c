@@ -136,6 +136,7 @@ make_roles(void)
 	add_role(FL_WORKER_STATE, 0, "fl_main_state", false);
 	add_role(FL_WORKER_APPENDER, 0, "fl_main_appender", true);
 	add_role(FL_WORKER_AUTH, 0, "fl_main_auth", true);
+	add_role(FL_WORKER_READER, 0, "fl_main_reader", true);
 	for (int i = 0; i < fl_workers; i++)
 		add_role(FL_WORKER_FRONT_DOOR, i, "fl_main_front_door", true);
 }

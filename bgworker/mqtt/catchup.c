@@ -12,6 +12,9 @@
  * A session that was taken up begins here, too (resume.c): first what was under way
  * when its last connection ended, then the log from its bookmarks on.
  *
+ * Who is far behind asks the reader (reading.c), which reads the log once for all of
+ * them and outside of this loop; what is near, or was brought into memory, is read here.
+ *
  * A subscription that begins in the past sets the positions back (history.c), and is
  * served like all others here.  A turn serves them within a budget of records, bytes
  * and time, each connection within its share, and each shard of a connection within a
@@ -27,6 +30,7 @@
 
 #include "fleetlog/topic.h"
 #include "mqtt.h"
+#include "reading.h"
 
 #define REFILL         (FL_MQTT_CATCHUP_QUEUE / 2) /* read on below this many waiting */
 #define PER_CONNECTION 1024                        /* records read for one connection and turn */
@@ -50,6 +54,9 @@ fl_mqtt_start_reading(FlMqttConn *conn)
 	FlMqttSubscriber *sub = conn->sub;
 
 	sub->cursors = MemoryContextAllocZero(door->context, sizeof(FlLogPosition) * (Size) Max(door->feed_count, 1));
+	sub->asks = MemoryContextAllocZero(door->context, sizeof(FlMqttAsk) * (Size) Max(door->feed_count, 1));
+	sub->asks_open = 0;
+	sub->parked = false;
 	sub->cursor_count = door->feed_count;
 	for (int i = 0; i < door->feed_count; i++)
 		sub->cursors[i] = door->feeds[i].pos;
@@ -78,34 +85,47 @@ fl_mqtt_stop_lagging(FlMqttConn *conn)
 
 	if (!sub->lagging)
 		return;
+	fl_mqtt_cancel_asks(conn);
 	sub->lagging = false;
+	sub->parked = false;
 	dlist_delete(&sub->lag_node);
 	pfree(sub->cursors);
+	pfree(sub->asks);
 	sub->cursors = NULL;
+	sub->asks = NULL;
 	sub->cursor_count = 0;
 	conn->stats_dirty = true;
 	FL_COUNT(FL_C_LAGGING, -1);
 }
 
-/* Feeds were added: those who lag begin there where the feed does. */
-void
-fl_mqtt_add_cursors(FlMqttDoor *door)
+static void
+add_cursors(FlMqttDoor *door, dlist_head *list)
 {
 	dlist_iter iter;
 
-	dlist_foreach (iter, &door->lagging)
+	dlist_foreach (iter, list)
 	{
 		FlMqttSubscriber *sub = dlist_container(FlMqttSubscriber, lag_node, iter.cur);
 
 		if (sub->cursor_count == door->feed_count)
 			continue;
 		sub->cursors = repalloc(sub->cursors, sizeof(FlLogPosition) * (Size) door->feed_count);
+		sub->asks = repalloc(sub->asks, sizeof(FlMqttAsk) * (Size) door->feed_count);
 		while (sub->cursor_count < door->feed_count)
 		{
 			sub->cursors[sub->cursor_count] = door->feeds[sub->cursor_count].pos;
+			memset(&sub->asks[sub->cursor_count], 0, sizeof(FlMqttAsk));
 			sub->cursor_count++;
 		}
 	}
+}
+
+/* Feeds were added: those who lag begin there where the feed does. */
+void
+fl_mqtt_add_cursors(FlMqttDoor *door)
+{
+	add_cursors(door, &door->lagging);
+	add_cursors(door, &door->parked);
 }
 
 /* ---- matching for one connection ---- */
@@ -190,6 +210,19 @@ offer_record(FlMqttDoor *door, FlMqttConn *conn, FlMqttFeed *feed, const FlLogRe
 	return fl_mqtt_deliver(conn, &message, &how) != FL_MQTT_NO_ROOM;
 }
 
+bool
+fl_mqtt_offer_record(FlMqttConn *conn, int number, const FlLogRecord *rec)
+{
+	FlMqttDoor *door = conn->door;
+	bool room;
+
+	door->lag_feed = number;
+	door->lag_at = rec->log_offset;
+	room = offer_record(door, conn, &door->feeds[number], rec);
+	door->lag_feed = -1;
+	return room;
+}
+
 /* ---- reading ---- */
 
 static void
@@ -252,9 +285,7 @@ offer_batch(FlMqttDoor *door, FlMqttConn *conn, int number, const FlStoredBatch 
 	{
 		if (rec.log_offset < start->offset)
 			continue;
-		door->lag_feed = number;
-		door->lag_at = rec.log_offset;
-		room = offer_record(door, conn, &door->feeds[number], &rec);
+		room = fl_mqtt_offer_record(conn, number, &rec);
 		if (!room)
 		{
 			/* The same batch again, from this record on. */
@@ -262,7 +293,6 @@ offer_batch(FlMqttDoor *door, FlMqttConn *conn, int number, const FlStoredBatch 
 			cursor->offset = rec.log_offset;
 		}
 	}
-	door->lag_feed = -1;
 	return room;
 }
 
@@ -276,6 +306,7 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int most, Budget *bud
 	FlLogReader *reader;
 	FlStoredBatch batch;
 	bool room = true;
+	int64 limit;
 	int64 head;
 	int64 tail;
 
@@ -289,8 +320,11 @@ read_shard(FlMqttDoor *door, FlMqttConn *conn, int number, int most, Budget *bud
 		return false;
 	if (cursor->offset >= feed->pos.offset)
 		return true;
+	limit = fl_mqtt_may_read_to(conn, number);
+	if (cursor->offset >= limit)
+		return true;
 	fl_mqtt_begin_transaction(door);
-	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, feed->pos.offset);
+	reader = fl_log_reader_begin(feed->stream, feed->shard, cursor, limit);
 	fl_log_reader_bound(reader, FL_MQTT_CATCHUP_PAGES);
 	while (room && budget->records > least && !is_used_up(budget))
 	{
@@ -350,6 +384,16 @@ has_caught_up(FlMqttDoor *door, const FlMqttSubscriber *sub)
 	return true;
 }
 
+bool
+fl_mqtt_rejoin(FlMqttConn *conn)
+{
+	if (!has_caught_up(conn->door, conn->sub))
+		return false;
+	fl_mqtt_stop_lagging(conn);
+	fl_mqtt_forget_starts(conn);
+	return true;
+}
+
 /* Some feed is further than this connection, and it could take more. */
 static void
 serve(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
@@ -381,11 +425,10 @@ serve(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
 	budget->bytes -= before.bytes - mine.bytes;
 	if (sub->ending)
 		fl_mqtt_end_at_drop(conn);
-	else if (has_caught_up(door, sub))
-	{
-		fl_mqtt_stop_lagging(conn);
-		fl_mqtt_forget_starts(conn);
-	}
+	else if (fl_mqtt_rejoin(conn))
+		;
+	else if (room && fl_mqtt_only_waits(conn))
+		fl_mqtt_park(conn);
 	else if (room && mine.records < before.records)
 		/* It could take more, only its share of the turn is used up. */
 		door->feed_more = true;

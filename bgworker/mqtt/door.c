@@ -33,6 +33,7 @@
 #include "fleetlog/worker.h"
 #include "mqtt.h"
 #include "packet.h"
+#include "reading.h"
 
 #define SCRATCH_KEEP (256 * 1024) /* larger scratch buffers are given back */
 #define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)
@@ -93,6 +94,7 @@ create_door(int index)
 	fl_mqtt_conns_init(door);
 	fl_mqtt_sessions_init(door);
 	fl_mqtt_feed_init(door);
+	fl_mqtt_reading_init(door);
 	door->net = fl_net_create(context, index, fl_max_connections);
 	door->ingest = fl_ingest_create(index, fl_mqtt_ingest_done, door);
 	fl_roles_init();
@@ -179,6 +181,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_wills_run(door);
 	fl_mqtt_resume_full(door);
 	fl_mqtt_feed_interest(door);
+	fl_mqtt_reading_run(door);
 	fl_mqtt_feed_run(door);
 	fl_mqtt_memory_run(door);
 	fl_mqtt_catchup_run(door);
@@ -316,13 +319,13 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 {
 	long wait = shorter(fl_net_timeout(door->net), ingest_wait);
 
-	if (door->feed_more)
+	if (door->feed_more || door->read_more)
 		return 0;
 	if (fl_net_now(door->net) < door->news_due_ms)
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
 		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
-		door->share_waiting || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())
+		door->share_waiting || door->read_full || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())
 		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	return shorter(wait, FL_MQTT_STATS_MS);
 }

@@ -30,6 +30,7 @@
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
+#include "reading.h"
 
 #define MAX_STARTS 500 /* of one session that are written to its journal */
 
@@ -514,6 +515,7 @@ fl_mqtt_begin_history(FlMqttFilter *filter, const FlMqttStart *start)
 	if (start->since > (TimestampTz) pg_atomic_read_u64(&fl_shared->append_clock))
 		return;
 	read_alone(conn);
+	fl_mqtt_cancel_asks(conn);
 	sub->dropped += start->lost;
 	sub->pass++;
 	for (int i = 0; i < start->count; i++)

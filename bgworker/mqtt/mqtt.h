@@ -16,6 +16,8 @@
  *	deliver.c		messages out: queue, packet identifiers, sizes
  *	feed.c			the log up to the durable tail, matched once
  *	catchup.c		connections that read the log at their own pace
+ *	reading.c		what the reader does for those who are far behind
+ *	pass.c			the reader: one pass over the log for all of them
  *	history.c		subscriptions that begin in the past
  *	position.c		positions and losses told to subscribers
  *	share.c			shared subscriptions
@@ -295,6 +297,9 @@ typedef struct FlMqttSubscriber
 	int cursor_count;
 	int next_feed; /* which is read first the next time */
 	FlLogPosition *cursors; /* by feed number; offset -1: to be found (fl_mqtt_find_start) */
+	struct FlMqttAsk *asks; /* likewise; reading.h */
+	int asks_open;
+	bool parked;            /* in door->parked instead of door->lagging: it only waits for the reader */
 	bool rewound;           /* some filter has noted where it begins, and that may matter */
 	uint32 pass;            /* how often it has been set back */
 
@@ -489,6 +494,7 @@ struct FlMqttDoor
 	dlist_head logins; /* those whose login could not be begun yet */
 	int login_count;
 	dlist_head lagging;
+	dlist_head parked; /* those of them that only wait for the reader */
 	dlist_head draining; /* subscribers with something that has to be written before it leaves */
 	dlist_head shares;  /* groups of shared subscriptions with members here */
 	bool share_waiting; /* one waits for another door's turn */
@@ -513,6 +519,13 @@ struct FlMqttDoor
 	bool feed_wanted;         /* some feed is read: somebody subscribes */
 	bool interest_changed;    /* subscriptions came or went in this turn */
 	FlBatchDecoder *decoder;
+
+	uint32 read_run;   /* of this door, as the reader knows it */
+	uint32 reader;     /* the reader's number, 0: there is none */
+	uint64 read_token; /* the last that was given out */
+	int64 parked_ms;   /* when those that are parked are looked at again */
+	bool read_full;    /* something could not be asked for */
+	bool read_more;    /* the reader has sent more than this turn has taken */
 
 	uint64 acl_version; /* catalog version the subscriptions were checked with */
 	uint64 roles_version;
@@ -763,6 +776,10 @@ extern void fl_mqtt_start_reading(FlMqttConn *conn);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
+/* A record of a feed for a lagging connection; false: it does not fit now and has to come again. */
+extern bool fl_mqtt_offer_record(FlMqttConn *conn, int feed, const FlLogRecord *rec);
+/* With the feeds again, where all its positions have reached theirs. */
+extern bool fl_mqtt_rejoin(FlMqttConn *conn);
 /* An error came: the connection that was being served has not been given the rest of its batch. */
 extern void fl_mqtt_catchup_failed(FlMqttDoor *door);
 /* ... and it was that retention was quicker: it may try again. */

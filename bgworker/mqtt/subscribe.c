@@ -12,6 +12,7 @@
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
+#include "reading.h"
 
 #define SEARCH_OWN_LIST 256 /* filters up to which the own list is searched */
 #define SHARE			"$share/"
@@ -169,6 +170,8 @@ add_filter(FlMqttConn *conn, FlMqttBytes text)
 		elog(ERROR, "fleetlog: out of memory in the subscription index");
 	dlist_push_tail(&sub->filters, &filter->node);
 	sub->filter_count++;
+	/* The reader does not know of it. */
+	fl_mqtt_cancel_asks(conn);
 	fl_mqtt_reserve_ids(conn->door, sub->filter_count);
 	if (filter->wildcard)
 		sub->wildcard_count++;

@@ -17,4 +17,7 @@ extern void fl_mqtt_define_settings(void);
  */
 extern void fl_mqtt_front_door(int index);
 
+/* Likewise the reader's, called by fl_main_reader. */
+extern void fl_mqtt_reader(void);
+
 #endif /* FLEETLOG_MQTT_H */
