@@ -341,7 +341,9 @@ $c->unsubscribe('acme/d1/x/#');
 my $ty = shard_of('acme/d1/y');
 my $o1 = offset_of('acme/d1/y', 't1');
 is("@{ ask($c, [ [ 'acme/d1/#', 1 ] ], from => qq(second:0:1,public.telemetry:$ty:$o1,telemetry:) . (1 - $ty) . ':' . $s->sql(qq(SELECT fleetlog.tail('telemetry', 1 - $ty))), position => 'on')->{reasons} }", '1', 'with names they are taken');
-@got = $c->messages(3);
+# Streams and shards come in any order, and the topic above is of the one shard or of the other.
+my $with = shard_of('acme/d1/x') == $ty ? 1 : 0;
+@got = grep { $_->{payload} ne 'parent' } $c->messages(3 + $with);
 is(join(' ', sort map { $_->{payload} } @got), 's2 t1 t2', '... for each stream');
 is(join(' ', map { "$_->{payload}:" . told($_, 'fl-stream') } sort { $a->{payload} cmp $b->{payload} } @got), 's2:second t1:telemetry t2:telemetry', '... and the stream is told');
 $c->disconnect;
