@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "mqtt.h"
+#include "reading.h"
 
 #define RETRY_MS 1000
 
@@ -143,6 +144,7 @@ fl_mqtt_feed_refresh(FlMqttDoor *door)
 	}
 	mark_gone(door);
 	fl_mqtt_add_cursors(door);
+	fl_mqtt_recheck_asks(door);
 	fl_mqtt_share_refresh(door);
 	door->interest_changed = true;
 	door->refreshing = false;

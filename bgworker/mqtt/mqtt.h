@@ -523,6 +523,7 @@ struct FlMqttDoor
 	uint32 read_run;   /* of this door, as the reader knows it */
 	uint32 reader;     /* the reader's number, 0: there is none */
 	uint64 read_token; /* the last that was given out */
+	uint64 read_mounts; /* a hash of them, when asks were last checked */
 	int64 parked_ms;   /* when those that are parked are looked at again */
 	bool read_full;    /* something could not be asked for */
 	bool read_more;    /* the reader has sent more than this turn has taken */
@@ -776,10 +777,6 @@ extern void fl_mqtt_start_reading(FlMqttConn *conn);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
-/* A record of a feed for a lagging connection; false: it does not fit now and has to come again. */
-extern bool fl_mqtt_offer_record(FlMqttConn *conn, int feed, const FlLogRecord *rec);
-/* With the feeds again, where all its positions have reached theirs. */
-extern bool fl_mqtt_rejoin(FlMqttConn *conn);
 /* An error came: the connection that was being served has not been given the rest of its batch. */
 extern void fl_mqtt_catchup_failed(FlMqttDoor *door);
 /* ... and it was that retention was quicker: it may try again. */

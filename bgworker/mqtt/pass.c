@@ -32,6 +32,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -47,6 +48,7 @@
 #include "mqtt.h"
 
 #define MAX_WANTS       200000
+#define MAX_KEYS        1000000 /* of all of them */
 #define STEP_US         10000 /* of one lane, then the others have their turn */
 #define WARM_PAGES      256
 #define QUIET_MAX_US    INT64CONST(1000000)
@@ -55,6 +57,8 @@
 #define BLOCKED_NAP_MS  2
 #define OWING_NAP_MS    10
 #define FORGET_LANE_US  INT64CONST(300000000)
+#define PACKED_BYTES    16384 /* to begin with */
+#define REPORT_US       INT64CONST(1000000)
 #define MAX_FRUITLESS   3
 #define LOCK_TIMEOUT    "500ms"
 
@@ -76,12 +80,13 @@ typedef struct Lane
 	int64 from;      /* the lowest of these */
 	bool stale;      /* ... or it was one that has gone */
 	FlLogPosition pos; /* of the pass */
+	int64 seen;      /* all that it has read below has been offered; pos may be ahead, after an error */
 	int64 read_to;   /* how far the last one came */
-	TimestampTz passed_at; /* when that was; 0: there was none */
+	int64 passed_at; /* when that was; 0: there was none */
 	int fruitless;   /* steps in a row that found nothing */
-	TimestampTz first_wait;
-	TimestampTz last_wait;
-	TimestampTz used;
+	int64 first_wait;
+	int64 last_wait;
+	int64 used;
 } Lane;
 
 typedef struct KeyEntry
@@ -134,11 +139,22 @@ static dlist_head owed[FL_MAX_FRONT_DOORS];                 /* over, and not tol
 static uint32 runs[FL_MAX_FRONT_DOORS];
 static bool to_wake[FL_MAX_FRONT_DOORS];
 static uint64 taken[FL_MAX_FRONT_DOORS];                    /* by a door whose ring is full */
-static TimestampTz full_since[FL_MAX_FRONT_DOORS];          /* 0: it is not */
+static int64 full_since[FL_MAX_FRONT_DOORS];                /* 0: it is not */
 static FlBatchDecoder *decoder;
 static uint8 *packed = NULL;
 static Size packed_cap = 0;
-static TimestampTz next_due; /* when a pass is to begin; 0: none */
+static int64 next_due; /* when a pass is to begin; 0: none */
+static int64 keys_held;
+
+/* Microseconds.  The wall clock may be set back, and then nobody must wait for it. */
+static int64
+now_us(void)
+{
+	instr_time now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
 
 /* ---- wants ---------------------------------------------------------------------- */
 
@@ -166,6 +182,7 @@ unlink_keys(Want *want)
 	}
 	if (want->links != NULL)
 		pfree(want->links);
+	keys_held -= want->key_count;
 	want->links = NULL;
 	want->key_count = 0;
 }
@@ -205,7 +222,7 @@ leave_lane(Want *want)
 		lane->waiting--;
 		lane->stale = true;
 	}
-	lane->used = GetCurrentTimestamp();
+	lane->used = now_us();
 	/* Where the last of a pass has gone, it ends here. */
 	if (want->passing && lane->passing == 0)
 	{
@@ -333,6 +350,7 @@ link_keys(Want *want, const FlReadKey *keys, int count)
 		dlist_push_tail(&entry->links, &want->links[i].node);
 		want->lane->uses[key.slashes]++;
 		want->key_count++;
+		keys_held++;
 	}
 }
 
@@ -340,7 +358,7 @@ static void
 enter_lane(Want *want, const FlReadItem *item)
 {
 	Lane *lane = get_lane(&want->place);
-	TimestampTz now = GetCurrentTimestamp();
+	int64 now = now_us();
 
 	want->lane = lane;
 	dlist_push_tail(&lane->wants, &want->node);
@@ -381,7 +399,7 @@ take_want(int door, const FlReadItem *item)
 	want->place.shard = item->shard;
 	want->next = item->offset;
 	want->most = Max(item->most, 1);
-	if (item->kind == FL_READ_TOPICS && hash_get_num_entries(want_table) <= MAX_WANTS)
+	if (item->kind == FL_READ_TOPICS && hash_get_num_entries(want_table) <= MAX_WANTS && keys_held <= MAX_KEYS)
 		enter_lane(want, item);
 	else
 	{
@@ -407,19 +425,29 @@ forget_door(int door)
 }
 
 static void
+notice_door(int door)
+{
+	uint32 run = fl_read_door_run(door);
+
+	if (run == runs[door])
+		return;
+	forget_door(door);
+	runs[door] = run;
+}
+
+static void
 take_requests(int door)
 {
 	const FlReadItem *item;
 
-	if (fl_read_door_run(door) != runs[door])
-	{
-		forget_door(door);
-		runs[door] = fl_read_door_run(door);
-	}
+	notice_door(door);
 	while ((item = fl_read_next(FL_READ_TO_READER, door)) != NULL)
 	{
 		WantKey key = {.conn = item->conn, .door = door, .feed = item->feed};
 
+		/* It may have been started since. */
+		if (item->run != runs[door])
+			notice_door(door);
 		if (item->run == runs[door] && item->kind == FL_READ_FORGET)
 			forget(&key);
 		else if (item->run == runs[door])
@@ -444,7 +472,7 @@ typedef struct Match
 static bool
 is_stuck(int door)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64 now = now_us();
 	uint64 at = fl_read_taken(FL_READ_TO_DOOR, door);
 
 	to_wake[door] = true;
@@ -542,7 +570,7 @@ find_bounds(const LaneKey *key, int64 *head, int64 *tail)
  * waits for them.  One that goes on where the last has just ended, because somebody
  * can take more now, reads nothing again.
  */
-static TimestampTz
+static int64
 due_at(const Lane *lane, int64 tail)
 {
 	bool goes_on = lane->last_wait - lane->passed_at < QUIET_MAX_US && lane->from <= lane->read_to;
@@ -556,14 +584,14 @@ due_at(const Lane *lane, int64 tail)
 static bool
 begin_pass(Lane *lane, int64 tail)
 {
-	TimestampTz due;
+	int64 due;
 	dlist_iter iter;
 
 	if (lane->waiting == 0)
 		return false;
 	find_lowest(lane);
 	due = due_at(lane, tail);
-	if (GetCurrentTimestamp() < due)
+	if (now_us() < due)
 	{
 		next_due = next_due == 0 ? due : Min(next_due, due);
 		return false;
@@ -574,6 +602,7 @@ begin_pass(Lane *lane, int64 tail)
 	lane->waiting = 0;
 	if (lane->pos.offset != lane->from)
 		lane->pos = (FlLogPosition) {.offset = lane->from};
+	lane->seen = lane->pos.offset;
 	lane->from = PG_INT64_MAX;
 	lane->fruitless = 0;
 	FL_COUNT(FL_C_TURNS, 1);
@@ -602,14 +631,14 @@ match_batch(Lane *lane, const FlStoredBatch *batch, const FlLogPosition *start)
 static bool
 read_batches(Lane *lane, int64 tail)
 {
-	TimestampTz end = GetCurrentTimestamp() + STEP_US;
+	int64 end = now_us() + STEP_US;
 	FlLogReader *reader = fl_log_reader_begin(lane->key.stream, lane->key.shard, &lane->pos, tail);
 	bool room = true;
 	bool any = false;
 
 	fl_log_reader_bulk(reader);
 	fl_log_reader_bound(reader, FL_MQTT_FEED_PAGES);
-	while (room && lane->passing > 0 && GetCurrentTimestamp() < end)
+	while (room && lane->passing > 0 && now_us() < end)
 	{
 		FlLogPosition start = lane->pos;
 		FlStoredBatch batch;
@@ -621,6 +650,7 @@ read_batches(Lane *lane, int64 tail)
 		}
 		any = true;
 		room = match_batch(lane, &batch, &start);
+		lane->seen = lane->pos.offset;
 		settle();
 	}
 	fl_log_reader_end(reader);
@@ -723,7 +753,7 @@ guarded_lane(Lane *lane)
 	{
 		absorb_error();
 		settle();
-		end_all(lane, FL_READ_UNABLE, lane->pos.offset);
+		end_all(lane, FL_READ_UNABLE, lane->seen);
 	}
 	PG_END_TRY();
 	MemoryContextReset(step_context);
@@ -788,7 +818,7 @@ serve_doors(void)
 static bool
 run_lanes(bool *blocked)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64 now = now_us();
 	dlist_mutable_iter iter;
 	bool more = false;
 
@@ -831,7 +861,7 @@ next_wait(bool blocked)
 	if (is_owing())
 		return OWING_NAP_MS;
 	if (next_due != 0)
-		wait = Min(wait, Max((long) ((next_due - GetCurrentTimestamp()) / 1000) + 1, 1));
+		wait = Min(wait, Max((long) ((next_due - now_us()) / 1000) + 1, 1));
 	return wait;
 }
 
@@ -839,10 +869,10 @@ next_wait(bool blocked)
 static void
 report_statistics(void)
 {
-	static TimestampTz reported = 0;
-	TimestampTz now = GetCurrentTimestamp();
+	static int64 reported = 0;
+	int64 now = now_us();
 
-	if (now - reported < USECS_PER_SEC)
+	if (now - reported < REPORT_US)
 		return;
 	reported = now;
 	(void) pgstat_report_stat(true);
@@ -869,6 +899,9 @@ fl_mqtt_reader(void)
 	for (int i = 0; i < FL_MAX_FRONT_DOORS; i++)
 		dlist_init(&owed[i]);
 	before_shmem_exit(end_reader, (Datum) 0);
+	/* A record is packed in a step, and the buffer outlives that. */
+	packed_cap = PACKED_BYTES;
+	packed = MemoryContextAlloc(reader_context, packed_cap);
 	MemoryContextSwitchTo(reader_context);
 	fl_read_reader_start();
 	while (!fl_worker_should_stop())

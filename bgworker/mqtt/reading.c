@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "portability/instr_time.h"
 
 #include "fleetlog/read.h"
@@ -121,6 +122,34 @@ fl_mqtt_cancel_asks(FlMqttConn *conn)
 	for (int i = 0; sub->lagging && sub->asks_open > 0 && i < sub->cursor_count; i++)
 		if (sub->asks[i].token != 0)
 			drop_ask(conn, i);
+}
+
+static uint64
+hash_mounts(void)
+{
+	int count;
+	const FlMount *mounts = fl_mount_list(&count);
+	uint64 hash = 0;
+
+	for (int i = 0; i < count; i++)
+		hash = hash_combine64(hash, fl_read_hash((const uint8 *) mounts[i].prefix, mounts[i].prefix_len,
+												 (uint32) mounts[i].stream));
+	return hash;
+}
+
+/* The catalog has changed.  Where the mounts have, a filter may select of a stream that it did not. */
+void
+fl_mqtt_recheck_asks(FlMqttDoor *door)
+{
+	uint64 mounts = hash_mounts();
+	dlist_iter iter;
+
+	if (mounts == door->read_mounts)
+		return;
+	door->read_mounts = mounts;
+	unpark_all(door);
+	dlist_foreach (iter, &door->lagging)
+		fl_mqtt_cancel_asks(dlist_container(FlMqttSubscriber, lag_node, iter.cur)->conn);
 }
 
 /* False: it is in the way of too much for the reader to look for it. */
@@ -327,7 +356,7 @@ take_item(FlMqttDoor *door, const FlReadItem *item)
 	FlMqttConn *conn = fl_mqtt_find(door, item->conn);
 	FlMqttSubscriber *sub = conn != NULL ? conn->sub : NULL;
 
-	if (sub == NULL || conn->state != FL_MQTT_STATE_OPEN || !sub->lagging || sub->ending || item->feed < 0 ||
+	if (item->run != door->read_run || sub == NULL || conn->state != FL_MQTT_STATE_OPEN || !sub->lagging || sub->ending || item->feed < 0 ||
 		item->feed >= sub->cursor_count || sub->asks[item->feed].token != item->token)
 		return;
 	if (sub->asks[item->feed].at != sub->cursors[item->feed].offset || door->feeds[item->feed].gone)

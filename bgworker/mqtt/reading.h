@@ -28,5 +28,11 @@ extern bool fl_mqtt_only_waits(const FlMqttConn *conn);
 extern void fl_mqtt_park(FlMqttConn *conn);
 /* Its filters have changed, or where they begin. */
 extern void fl_mqtt_cancel_asks(FlMqttConn *conn);
+extern void fl_mqtt_recheck_asks(FlMqttDoor *door);
+
+/* catchup.c: a record of a feed for a lagging connection; false: it does not fit now and has to come again. */
+extern bool fl_mqtt_offer_record(FlMqttConn *conn, int feed, const FlLogRecord *rec);
+/* With the feeds again, where all its positions have reached theirs. */
+extern bool fl_mqtt_rejoin(FlMqttConn *conn);
 
 #endif /* FLEETLOG_MQTT_READING_H */

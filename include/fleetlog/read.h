@@ -116,7 +116,7 @@ fl_read_body(const FlReadItem *item)
 	return item + 1;
 }
 
-/* A record as the body of an item; false: it is larger than what a ring takes. */
+/* A record as the body of an item, in a palloc'd buffer that grows; false: it is larger than what a ring takes. */
 extern bool fl_read_pack(const FlLogRecord *rec, uint8 **scratch, Size *scratch_cap, uint32 *len);
 
 /* ... and back, pointing into the item; false: the bytes are not one. */

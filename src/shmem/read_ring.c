@@ -270,7 +270,7 @@ fl_read_pack(const FlLogRecord *rec, uint8 **scratch, Size *scratch_cap, uint32 
 		return false;
 	if (size > *scratch_cap)
 	{
-		*scratch = *scratch == NULL ? palloc(size * 2) : repalloc(*scratch, size * 2);
+		*scratch = repalloc(*scratch, size * 2);
 		*scratch_cap = size * 2;
 	}
 	p = *scratch;
