@@ -26,7 +26,7 @@ DATA_built = $(SQL_INSTALL)
 FL_WARNINGS = -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers \
 	-Wno-declaration-after-statement
 # Relative: a copy of a built tree must not depend on the headers of the original.
-PG_CPPFLAGS = -Iinclude
+PG_CPPFLAGS = -Iinclude -DFL_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_WARNINGS)) -MMD -MP
 
 # PGXS hands clang the flags and headers that the server was built with by gcc, some of which clang does not know.

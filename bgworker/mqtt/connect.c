@@ -298,6 +298,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	conn->pending = NULL;
 	pfree(pending);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_OPEN);
+	FL_COUNT(FL_C_LOGINS, 1);
 	send_connack(conn, &connack, NULL);
 	conn->by_scram = conn->scram != NULL;
 	fl_mqtt_free_scram(conn);

@@ -116,6 +116,7 @@ send_scratch(FlMqttConn *conn)
 	{
 		fl_net_write(&conn->net, out->data, out->len);
 		conn->packets_out++;
+		FL_COUNT(FL_C_PACKETS_OUT, 1);
 		conn->stats_dirty = true;
 	}
 	fl_buf_reset(out);
@@ -475,6 +476,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 			break;
 		used += frame.total;
 		conn->packets_in++;
+		FL_COUNT(FL_C_PACKETS_IN, 1);
 		conn->stats_dirty = true;
 	}
 	door->current = NULL;

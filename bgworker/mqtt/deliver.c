@@ -187,6 +187,7 @@ write_publish(FlMqttConn *conn, FlMqttMessage *message)
 	{
 		fl_net_write(&conn->net, out->data, out->len);
 		conn->packets_out++;
+		FL_COUNT(FL_C_PACKETS_OUT, 1);
 		conn->sub->delivered++;
 		conn->stats_dirty = true;
 		FL_COUNT(FL_C_PUBLISH_OUT, 1);

@@ -95,6 +95,7 @@ create_door(int index)
 	fl_mqtt_sessions_init(door);
 	fl_mqtt_feed_init(door);
 	fl_mqtt_reading_init(door);
+	fl_mqtt_sys_init(door);
 	door->net = fl_net_create(context, index, fl_max_connections);
 	door->ingest = fl_ingest_create(index, fl_mqtt_ingest_done, door);
 	fl_roles_init();
@@ -189,6 +190,7 @@ work(FlMqttDoor *door)
 	fl_mqtt_retained_run(door);
 	fl_mqtt_drain_waiting(door);
 	fl_mqtt_report_stats(door);
+	fl_mqtt_sys_run(door);
 	fl_net_flush(door->net);
 	FL_COUNT(FL_C_TURNS, 1);
 }

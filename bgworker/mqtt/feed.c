@@ -299,6 +299,36 @@ add_id(FlMqttDoor *door, FlMqttTarget *target, uint32 id)
 	target->id_count++;
 }
 
+void
+fl_mqtt_begin_match(FlMqttDoor *door)
+{
+	door->match++;
+	door->target_count = 0;
+	door->id_count = 1; /* 0 means none */
+}
+
+void
+fl_mqtt_add_target(FlMqttDoor *door, const FlMqttFilter *filter)
+{
+	FlMqttTarget *target = target_of(door, filter->conn);
+
+	target->qos = Max(target->qos, filter->qos);
+	target->as_published = target->as_published || filter->as_published;
+	target->position = Max(target->position, filter->position);
+	target->end_on_drop = target->end_on_drop || filter->end_on_drop;
+	if (filter->id != 0)
+		add_id(door, target, filter->id);
+}
+
+void
+fl_mqtt_target_ids(FlMqttDoor *door, const FlMqttTarget *target, FlMqttHow *how)
+{
+	how->ids = door->id_list;
+	how->id_count = 0;
+	for (uint32 i = target->first_id; i != 0; i = door->ids[i].next)
+		door->id_list[how->id_count++] = door->ids[i].id;
+}
+
 /*
  * A filter selects the record.  Overlapping filters of one connection make one
  * delivery, at the highest QoS, with every identifier (case O42).
@@ -309,7 +339,6 @@ on_found(void *item, void *arg)
 	Matching *m = arg;
 	FlMqttFilter *filter = item;
 	FlMqttConn *conn = filter->conn;
-	FlMqttTarget *target;
 
 	if (filter->share != NULL || conn->state != FL_MQTT_STATE_OPEN)
 		return;
@@ -335,13 +364,7 @@ on_found(void *item, void *arg)
 		return;
 	if (m->command && !fl_acl_may_receive(fl_mqtt_identity(conn), (const char *) m->topic.data, m->topic.len))
 		return;
-	target = target_of(m->door, conn);
-	target->qos = Max(target->qos, filter->qos);
-	target->as_published = target->as_published || filter->as_published;
-	target->position = Max(target->position, filter->position);
-	target->end_on_drop = target->end_on_drop || filter->end_on_drop;
-	if (filter->id != 0)
-		add_id(m->door, target, filter->id);
+	fl_mqtt_add_target(m->door, filter);
 }
 
 static void
@@ -350,11 +373,9 @@ deliver_to(FlMqttDoor *door, FlMqttTarget *target, FlMqttMessage **message, int 
 	FlMqttHow how = {.qos = Min(target->qos, (*message)->publish.qos),
 					 .retain = target->as_published && (*message)->publish.retain,
 					 .position = target->position,
-					 .end_on_drop = target->end_on_drop,
-					 .ids = door->id_list};
+					 .end_on_drop = target->end_on_drop};
 
-	for (uint32 i = target->first_id; i != 0; i = door->ids[i].next)
-		door->id_list[how.id_count++] = door->ids[i].id;
+	fl_mqtt_target_ids(door, target, &how);
 	if (fl_mqtt_deliver(target->conn, message, &how) == FL_MQTT_NO_ROOM)
 		fl_mqtt_start_lagging(target->conn, feed, log_offset);
 }
@@ -376,9 +397,7 @@ match(FlMqttDoor *door, Matching *m, int feed)
 {
 	FlMqttMessage *message;
 
-	door->match++;
-	door->target_count = 0;
-	door->id_count = 1; /* 0 means none */
+	fl_mqtt_begin_match(door);
 	fl_trie_match(door->trie, m->topic.data, m->topic.len, on_found, m);
 	message = m->message;
 	for (uint32 i = 0; i < door->target_count; i++)

@@ -29,6 +29,7 @@
  *	scram.c			logging in without sending the password (AUTH; login.h)
  *	secure.c		who a connection is by TLS: certificate, pre-shared key (login.h)
  *	will.c			will messages
+ *	sys.c			$SYS: the server's numbers as topics
  *	log.c			log lines that do not flood
  */
 #ifndef FLEETLOG_MQTT_PRIVATE_H
@@ -116,6 +117,7 @@ extern int fl_mqtt_buffer_memory_mb;
 extern int fl_mqtt3_refusal;
 extern int fl_mqtt_dialect; /* FlMqttDialect */
 extern bool fl_mqtt_reason_strings;
+extern int fl_mqtt_sys_interval_s; /* 0: no $SYS */
 
 /* ---- connection ---- */
 
@@ -134,6 +136,7 @@ typedef struct FlMqttDoor FlMqttDoor;
 typedef struct FlMqttConn FlMqttConn;
 typedef struct FlMqttMessage FlMqttMessage;
 typedef struct FlMqttShare FlMqttShare;
+typedef struct FlMqttSys FlMqttSys;
 
 /* A CONNECT that waits for login or takeover: its bytes, to be decoded again. */
 typedef struct FlMqttPending
@@ -506,6 +509,8 @@ struct FlMqttDoor
 	Size memory_offset;       /* ... and how much of it has been delivered */
 	dlist_head retained; /* subscriptions that wait for values in force */
 
+	FlMqttSys *sys;
+
 	Size message_bytes; /* in shared messages */
 	FlMqttFeed *feeds;
 	int feed_count;
@@ -758,6 +763,13 @@ extern void fl_mqtt_feed_interest(FlMqttDoor *door);
 /* Room for the identifiers of so many filters of one connection. */
 extern void fl_mqtt_reserve_ids(FlMqttDoor *door, uint32 count);
 extern void fl_mqtt_feed_run(FlMqttDoor *door);
+/*
+ * A message that is in no log: begin, add the filters that select it (one target per
+ * connection), and take the subscription identifiers of each target.
+ */
+extern void fl_mqtt_begin_match(FlMqttDoor *door);
+extern void fl_mqtt_add_target(FlMqttDoor *door, const FlMqttFilter *filter);
+extern void fl_mqtt_target_ids(FlMqttDoor *door, const FlMqttTarget *target, FlMqttHow *how);
 /* An error came out of making or reading a feed?  Then it pays for it: true. */
 extern bool fl_mqtt_feed_failed(FlMqttDoor *door);
 /* A message that is in no log. */
@@ -969,6 +981,14 @@ extern bool fl_mqtt_note_will(FlMqttConn *conn, const FlMqttConnect *connect, ui
 extern void fl_mqtt_publish_session_will(FlMqttDoor *door, const FlSessionRef *session);
 /* The fate of a session's will is known. */
 extern bool fl_mqtt_will_done(FlMqttDoor *door, uint64 id, FlError err);
+
+/* in sys.c */
+extern void fl_mqtt_sys_init(FlMqttDoor *door);
+extern bool fl_mqtt_is_sys(FlMqttBytes text);
+/* The filter, which is registered, is to be told what there is; or it is going. */
+extern void fl_mqtt_sys_want(FlMqttFilter *filter);
+extern void fl_mqtt_sys_forget(const FlMqttFilter *filter);
+extern void fl_mqtt_sys_run(FlMqttDoor *door);
 
 /* in log.c */
 /* May a line of this kind be written now?  Says how many were left out. */

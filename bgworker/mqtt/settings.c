@@ -34,6 +34,7 @@ int fl_mqtt_buffer_memory_mb = 256;
 int fl_mqtt3_refusal = FL_MQTT3_CLOSE;
 int fl_mqtt_dialect = FL_MQTT_DIALECT_LENIENT;
 bool fl_mqtt_reason_strings = true;
+int fl_mqtt_sys_interval_s = 10;
 
 static const struct config_enum_entry refusal_options[] = {{"close", FL_MQTT3_CLOSE, false},
 														   {"acknowledge", FL_MQTT3_ACKNOWLEDGE, false},
@@ -109,6 +110,9 @@ define_access(void)
 							 "\"mosquitto\" and \"paho\" are what the tests of those projects expect.",
 							 &fl_mqtt_dialect, FL_MQTT_DIALECT_LENIENT, dialect_options, PGC_SIGHUP, 0, NULL, NULL,
 							 NULL);
+	DefineCustomIntVariable("fleetlog.sys_interval", "How often subscribers of $SYS are told what has changed.",
+							"Operators only may subscribe. Zero: there is no $SYS.", &fl_mqtt_sys_interval_s, 10, 0, 3600,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 static void

@@ -132,6 +132,7 @@ remove_filter(FlMqttFilter *filter)
 	FlMqttConn *conn = filter->conn;
 
 	fl_mqtt_share_leave(filter);
+	fl_mqtt_sys_forget(filter);
 	fl_trie_remove(conn->door->trie, filter->text + filter->skip, filter->len - filter->skip, filter);
 	dlist_delete(&filter->node);
 	conn->sub->filter_count--;
@@ -224,6 +225,11 @@ check_filter(FlMqttConn *conn, FlMqttBytes text, const char **why)
 	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_SUBSCRIBE, (const char *) topic_filter.data, topic_filter.len,
 					  why))
 		return FL_MQTT_RC_NOT_AUTHORIZED;
+	if (topic_filter.len < text.len && fl_mqtt_is_sys(topic_filter))
+	{
+		*why = "what is below $SYS has no history, and goes to each subscriber";
+		return FL_MQTT_RC_TOPIC_FILTER_INVALID;
+	}
 	if (find_filter(conn, text) != NULL)
 		return FL_MQTT_RC_SUCCESS;
 	return check_limits(conn, topic_filter, why);
@@ -387,8 +393,11 @@ subscribe_one(FlMqttConn *conn, const FlMqttSubscription *item, uint32 id, FlMqt
 	}
 	/* MQTT-3.3.1-9 to -11: always, for a new subscription only, never; for a group never (4.8.2). */
 	if (filter->share == NULL && (item->retain_handling == 0 || (item->retain_handling == 1 && is_new)))
+	{
 		fl_mqtt_want_retained(filter, is_new ? filter->since : fl_clock_tick(),
 							  request->history ? &request->start : NULL);
+		fl_mqtt_sys_want(filter);
+	}
 	return filter->qos;
 }
 

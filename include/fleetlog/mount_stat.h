@@ -31,4 +31,7 @@ typedef struct FlMountStat
 /* Counters of a mount, made when first asked for; NULL: none left.  No transaction. */
 extern FlMountStat *fl_mount_stat(const FlMount *mount);
 
+/* Payload bytes that all mounts took and delivered since server start. */
+extern void fl_mount_totals(uint64 *bytes_in, uint64 *bytes_out);
+
 #endif							/* FLEETLOG_MOUNT_STAT_H */

@@ -177,6 +177,16 @@ extern bool fl_session_take_will(const FlSessionRef *ref, int door, FlSessionWil
  */
 extern void fl_session_return_will(const FlSessionWill *will, int door, bool in_doubt);
 
+/* How many there are, for $SYS. */
+typedef struct FlSessionCounts
+{
+	int64		away;			/* kept, and nobody is connected */
+	int64		subscriptions_away; /* of these */
+	uint64		expired;		/* ended since server start because their time was up, or memory */
+} FlSessionCounts;
+
+extern void fl_session_counts(FlSessionCounts *counts);
+
 /* ---- the journal, for turns ---------------------------------------------------- */
 
 /*

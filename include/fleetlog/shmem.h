@@ -255,6 +255,9 @@ typedef enum FlCounter
 	FL_C_TAKEOVERS,
 	FL_C_MEMORY,				/* bytes of connection memory now */
 	FL_C_LOST_MEMORY,			/* messages of memory-only topics that were overwritten unread */
+	FL_C_PACKETS_IN,			/* MQTT packets of any kind */
+	FL_C_PACKETS_OUT,
+	FL_C_LOGINS,				/* clients that were let in */
 	FL_N_COUNTERS
 } FlCounter;
 

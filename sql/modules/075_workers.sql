@@ -23,7 +23,7 @@ CREATE FUNCTION fleetlog._stat_worker(
 		OUT bytes_in bigint, OUT bytes_out bigint, OUT publish_in bigint, OUT publish_out bigint, OUT publish_refused bigint,
 		OUT dropped_qos0 bigint, OUT dropped_too_large bigint, OUT lagging bigint, OUT subscriptions bigint, OUT protocol_errors bigint,
 		OUT turns bigint, OUT batches bigint, OUT records bigint, OUT errors bigint, OUT flushes bigint, OUT takeovers bigint,
-		OUT memory bigint, OUT lost_memory bigint)
+		OUT memory bigint, OUT lost_memory bigint, OUT packets_in bigint, OUT packets_out bigint, OUT logins bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_worker' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
 COMMENT ON FUNCTION fleetlog._stat_worker() IS 'internal: rows of fleetlog.stat_worker';

@@ -20,6 +20,8 @@
 
 #include "session_internal.h"
 
+#define COUNTED_AT_ONCE 1000
+
 bool
 fl_session_is_over(const FlSession *s, TimestampTz now)
 {
@@ -190,6 +192,35 @@ fl_session_detach(const FlSessionRef *ref, uint64 conn_id)
 		s->since = GetCurrentTimestamp();
 	}
 	LWLockRelease(fl_store->lock);
+}
+
+/*
+ * A stretch at a time, so that nobody waits for a hundred thousand of them; one that
+ * moves meanwhile is counted once or not at all.
+ */
+void
+fl_session_counts(FlSessionCounts *counts)
+{
+	uint32		number = 1;
+	bool		more = fl_sessions_ready();
+
+	memset(counts, 0, sizeof(*counts));
+	while (more)
+	{
+		LWLockAcquire(fl_store->lock, LW_SHARED);
+		for (int i = 0; i < COUNTED_AT_ONCE && number < fl_store->sessions.fresh; i++, number++)
+		{
+			const FlSession *s = &fl_store_sessions[number];
+
+			if (s->state != FL_SESSION_KEPT || s->conn_id != 0)
+				continue;
+			counts->away++;
+			counts->subscriptions_away += s->n_subscriptions;
+		}
+		more = number < fl_store->sessions.fresh;
+		LWLockRelease(fl_store->lock);
+	}
+	counts->expired = pg_atomic_read_u64(&fl_store->expired);
 }
 
 /* The postmaster's children only: in a server without the library there is no store. */

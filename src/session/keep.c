@@ -108,6 +108,7 @@ end_expired(void)
 			fl_journal_write(&buf);
 		fl_buf_free(&buf);
 		fl_keep_commit();
+		pg_atomic_fetch_add_u64(&fl_store->expired, n);
 	} while (n == EXPIRED);
 	if (fl_session_wills_wait())
 		wake_doors();

@@ -125,6 +125,7 @@ typedef struct FlSessionStore
 	pg_atomic_uint32 wanted;	/* a door needs the streams */
 	pg_atomic_uint64 journaled; /* bytes of events since server start */
 	pg_atomic_uint64 broken;	/* sessions that had to end for want of memory */
+	pg_atomic_uint64 expired;	/* sessions that the keeper ended */
 
 	/* lock */
 	FlPool		sessions;

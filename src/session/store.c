@@ -159,6 +159,7 @@ fl_sessions_init(void)
 	pg_atomic_init_u64(&fl_store->journaled, 0);
 	pg_atomic_init_u64(&fl_store->broken, 0);
 	pg_atomic_init_u32(&fl_store->n_due, 0);
+	pg_atomic_init_u64(&fl_store->expired, 0);
 	clear_store(InvalidOid);
 }
 

@@ -78,6 +78,23 @@ fl_mount_stat(const FlMount *mount)
 	return stat;
 }
 
+void
+fl_mount_totals(uint64 *bytes_in, uint64 *bytes_out)
+{
+	HASH_SEQ_STATUS scan;
+	FlMountStat *stat;
+
+	*bytes_in = *bytes_out = 0;
+	LWLockAcquire(fl_shared->registry_lock, LW_SHARED);
+	hash_seq_init(&scan, mount_stats);
+	while ((stat = hash_seq_search(&scan)) != NULL)
+	{
+		*bytes_in += pg_atomic_read_u64(&stat->bytes_in);
+		*bytes_out += pg_atomic_read_u64(&stat->bytes_out);
+	}
+	LWLockRelease(fl_shared->registry_lock);
+}
+
 Datum
 fl_sql_stat_mount(PG_FUNCTION_ARGS)
 {

@@ -155,6 +155,7 @@ fl_registry_register(const FlConnInfo *info, uint8 evict_reason, uint32 max_of_t
 		count_connection(entry->tenant);
 		entry->evict = false;
 		entry->evict_reason = 0;
+		fl_core->max_clients = Max(fl_core->max_clients, hash_get_num_entries(fl_registry));
 	}
 	LWLockRelease(fl_shared->registry_lock);
 	return result;

@@ -138,6 +138,7 @@ init_core(void)
 	dlist_init(&fl_core->dirty);
 	ConditionVariableInit(&fl_core->published);
 	ConditionVariableInit(&fl_core->aside_over);
+	fl_totals_init();
 	pg_atomic_init_u64(&fl_core->passes_begun, 0);
 	pg_atomic_init_u64(&fl_core->passes_done, 0);
 	pg_atomic_init_u32(&fl_core->disk_reserve, 0);

@@ -25,6 +25,7 @@
 
 #include "fleetlog/guest.h"
 #include "fleetlog/shmem.h"
+#include "fleetlog/totals.h"
 
 /*
  * Pairs (tail, LSN) of a quorum shard that were flushed and are not confirmed
@@ -69,6 +70,16 @@ typedef enum FlReadiness
 	FL_READINESS_MISSING		/* see dormant_reason */
 } FlReadiness;
 
+/* What totals.c keeps; slots_lock. */
+typedef struct FlTotalsShared
+{
+	TimestampTz since;			/* server start, or the restart after a crash */
+	TimestampTz sampled;		/* 0: never */
+	uint64		past[FL_N_COUNTERS];	/* of doors whose process has ended */
+	uint64		seen[FL_N_LOADS];	/* at the last sample */
+	double		load[FL_N_LOADS][FL_LOAD_WINDOWS];
+} FlTotalsShared;
+
 typedef struct FlCore
 {
 	LWLock	   *dirty_lock;
@@ -91,8 +102,11 @@ typedef struct FlCore
 
 	pg_atomic_uint64 next_conn_id;
 	pg_atomic_uint64 n_connections;
+	int64		max_clients;	/* most entries of the registry at one time; registry_lock */
 	pg_atomic_uint32 evictions_wanted[FL_MAX_FRONT_DOORS];
 	FlEvictionQueue evictions[FL_MAX_FRONT_DOORS];
+
+	FlTotalsShared totals;
 
 	/* launcher and workers; slots_lock */
 	char		served_database[NAMEDATALEN];	/* launcher's own: readiness is about this one */

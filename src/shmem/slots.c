@@ -27,6 +27,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/totals.h"
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
 
@@ -121,6 +122,7 @@ claim_slot(FlWorkerSlot *slot, FlWorkerKind kind, int index, int number)
 	taken = slot->pid != 0 && slot->pid != MyProcPid && kill(slot->pid, 0) == 0;
 	if (!taken)
 	{
+		fl_totals_keep(slot);
 		memset(slot->counters, 0, sizeof(slot->counters));
 		slot->kind = kind;
 		slot->index = index;

@@ -49,7 +49,7 @@ put_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 
 #define WORKER_FIXED_COLUMNS	7
 
-StaticAssertDecl(FL_N_COUNTERS == 22, "function fleetlog._stat_worker() has a column for each counter, in this order");
+StaticAssertDecl(FL_N_COUNTERS == 25, "function fleetlog._stat_worker() has a column for each counter, in this order");
 
 Datum
 fl_sql_stat_worker(PG_FUNCTION_ARGS)
