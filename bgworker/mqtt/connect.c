@@ -40,6 +40,7 @@ fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 {
 	FlMqttConnack connack;
 
+	conn->end_reason = (uint8) reason;
 	connack.session_present = false;
 	fl_mqtt_props_init(&connack.props);
 	if (conn->version == FL_MQTT_5_0)
@@ -74,6 +75,7 @@ fl_mqtt_refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReaso
 						pg_mbcliplen((const char *) connect->client_id.data, (int) connect->client_id.len, 128),
 						(const char *) connect->client_id.data, fl_net_peer(&conn->net, peer, sizeof(peer)), why)));
 	}
+	conn->end_logged = true;
 	fl_mqtt_refuse_connect(conn, reason, why);
 }
 
@@ -299,6 +301,7 @@ fl_mqtt_open_connection(FlMqttConn *conn, const FlMqttConnect *connect)
 	pfree(pending);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_OPEN);
 	FL_COUNT(FL_C_LOGINS, 1);
+	fl_mqtt_log_begin(conn);
 	send_connack(conn, &connack, NULL);
 	conn->by_scram = conn->scram != NULL;
 	fl_mqtt_free_scram(conn);

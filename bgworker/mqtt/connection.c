@@ -220,6 +220,7 @@ fl_mqtt_disconnect_with(FlMqttConn *conn, FlMqttReason reason, const char *why, 
 		fl_mqtt_disconnect(conn, reason, why);
 		return;
 	}
+	conn->end_reason = (uint8) reason;
 	disconnect.reason = (uint8) reason;
 	fl_mqtt_props_init(&disconnect.props);
 	fl_mqtt_props_set_bytes(&disconnect.props, FL_MQTT_P_REASON_STRING, why, (uint32) strlen(why));
@@ -245,6 +246,7 @@ fl_mqtt_disconnect(FlMqttConn *conn, FlMqttReason reason, const char *why)
 		fl_mqtt_refuse_connect(conn, reason, why);
 		return;
 	}
+	conn->end_reason = (uint8) reason;
 	if (conn->version == FL_MQTT_5_0)
 	{
 		FlMqttPacket packet;
@@ -275,7 +277,9 @@ protocol_error(FlMqttConn *conn, const FlMqttFault *fault)
 	FL_COUNT(FL_C_PROTOCOL_ERRORS, 1);
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_PROTOCOL))
 		ereport(LOG, (errmsg("fleetlog: %s sent a packet that is refused (0x%02X): %s", fl_mqtt_name(conn),
-							 fault->reason, fault->what)));
+							 fault->reason, fault->what),
+					  fl_mqtt_remedy(fault->reason) != NULL ? errhint("%s", fl_mqtt_remedy(fault->reason)) : 0));
+	conn->end_logged = true;
 	/* What is wrong with a CONNECT has codes that only a CONNACK may bear; a second one is answered by DISCONNECT. */
 	if (conn->state == FL_MQTT_STATE_OPEN && !fl_mqtt_reason_allowed(FL_MQTT_DISCONNECT, fault->reason))
 		fl_mqtt_disconnect(conn, FL_MQTT_RC_PROTOCOL_ERROR, fault->what);
@@ -310,9 +314,11 @@ handle_disconnect(FlMqttConn *conn, const FlMqttReasonPacket *disconnect)
 		return;
 	}
 	fl_mqtt_change_expiry(conn, expiry);
+	conn->said_goodbye = true;
+	conn->end_reason = disconnect->reason;
 	/* MQTT-3.1.2-10, 3.1.1 MQTT-3.14.4-3: a normal end discards the will. */
 	conn->no_will = disconnect->reason == FL_MQTT_RC_SUCCESS;
-	fl_net_close(&conn->net, "client disconnected");
+	fl_net_close(&conn->net, "the client has disconnected");
 }
 
 /*
@@ -572,6 +578,7 @@ on_certificate_end(FlNetConn *net, bool revoked)
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
 		ereport(LOG, (errmsg("fleetlog: %s is disconnected: %s", fl_mqtt_name(conn), why),
 					  errhint("It needs a new certificate.")));
+	conn->end_logged = true;
 	conn->door->current = conn;
 	/* Who may no longer log in leaves no last word; whose time is over does. */
 	conn->no_will = conn->no_will || revoked;
@@ -592,20 +599,12 @@ fl_mqtt_free_aliases(FlMqttAliases **aliases)
 }
 
 static void
-log_end(FlMqttConn *conn, const char *why)
-{
-	if (conn->no_will || !fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_CONNECTION))
-		return;
-	ereport(DEBUG1, (errmsg_internal("fleetlog: %s is gone: %s", fl_mqtt_name(conn), why)));
-}
-
-static void
 on_close(FlNetConn *net, const char *why)
 {
 	FlMqttConn *conn = (FlMqttConn *) net;
 	bool was_open = conn->state == FL_MQTT_STATE_OPEN;
 
-	log_end(conn, why);
+	fl_mqtt_log_end(conn, why);
 	fl_mqtt_set_state(conn, FL_MQTT_STATE_CLOSED);
 	FlMqttConnTable_delete(conn->door->conns, conn->id);
 	fl_mqtt_leave_login_queue(conn);

@@ -117,6 +117,7 @@ extern int fl_mqtt_buffer_memory_mb;
 extern int fl_mqtt3_refusal;
 extern int fl_mqtt_dialect; /* FlMqttDialect */
 extern bool fl_mqtt_reason_strings;
+extern int fl_mqtt_log_connections; /* FlMqttEnds */
 extern int fl_mqtt_sys_interval_s; /* 0: no $SYS */
 
 /* ---- connection ---- */
@@ -389,6 +390,9 @@ struct FlMqttConn
 	bool out_paused;  /* reading paused because the client reads no answers */
 	bool acks_paused; /* reading paused because too much is unacknowledged */
 	bool no_problem_info; /* nothing but CONNACK and DISCONNECT may tell it more than a reason code */
+	uint8 end_reason;  /* reason code with which it ends; 0: there was none, or all is well */
+	bool said_goodbye; /* ... and it came from the client, in DISCONNECT */
+	bool end_logged;   /* its end has a line in the log, or was left out */
 	bool session_ending;
 	bool by_scram; /* it logged in by AUTH, and may do so again */
 	bool session_writing; /* subscriptions are on their way to the journal */
@@ -466,6 +470,24 @@ typedef enum FlMqttLogKind
 	FL_MQTT_LOG_FEED,
 	FL_MQTT_LOG_KINDS
 } FlMqttLogKind;
+
+/* Which ends of connections have a line in the log. */
+typedef enum FlMqttEnds
+{
+	FL_MQTT_ENDS_OFF,
+	FL_MQTT_ENDS_FAULTS, /* those that nobody wanted */
+	FL_MQTT_ENDS_ALL
+} FlMqttEnds;
+
+#define FL_MQTT_LOGGED 512 /* clients remembered; another one of the same place is logged sooner */
+
+/* The last line about the end of a client's connection. */
+typedef struct FlMqttLogged
+{
+	uint64 number; /* of the client; 0: nobody's */
+	int64 at_ms;
+	uint32 left_out;
+} FlMqttLogged;
 
 typedef struct FlMqttLogBudget
 {
@@ -572,6 +594,7 @@ struct FlMqttDoor
 	int64 lag_at;
 
 	FlMqttLogBudget log[FL_MQTT_LOG_KINDS];
+	FlMqttLogged logged[FL_MQTT_LOGGED];
 };
 
 /* in connection.c */
@@ -994,5 +1017,12 @@ extern void fl_mqtt_sys_run(FlMqttDoor *door);
 /* May a line of this kind be written now?  Says how many were left out. */
 extern bool fl_mqtt_log_allowed(FlMqttDoor *door, FlMqttLogKind kind);
 extern const char *fl_mqtt_name(const FlMqttConn *conn);
+/* What was left out is told when the flood is over; once a second. */
+extern void fl_mqtt_log_run(FlMqttDoor *door);
+/* What to do where a connection ends with this reason; NULL: nothing in particular. */
+extern const char *fl_mqtt_remedy(uint8 reason);
+/* fleetlog.log_connections: a client is let in, a connection ends. */
+extern void fl_mqtt_log_begin(FlMqttConn *conn);
+extern void fl_mqtt_log_end(FlMqttConn *conn, const char *why);
 
 #endif /* FLEETLOG_MQTT_PRIVATE_H */

@@ -294,6 +294,7 @@ fl_mqtt_end_at_drop(FlMqttConn *conn)
 		ereport(LOG, (errmsg("fleetlog: %s is disconnected: messages for it were dropped, and it asked to end then",
 							 fl_mqtt_name(conn)),
 					  text != NULL ? errdetail("It was told to resume at %.*s.", 200, text) : 0));
+	conn->end_logged = true;
 	if (text != NULL)
 	{
 		resume.value.data = (const uint8 *) text;

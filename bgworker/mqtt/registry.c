@@ -113,7 +113,9 @@ apply_revocation(FlMqttConn *conn)
 	if (!revoked)
 		return;
 	if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_LOGIN))
-		ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn))));
+		ereport(LOG, (errmsg("fleetlog: %s is disconnected: its credential was revoked", fl_mqtt_name(conn)),
+					  errhint("fleetlog.audit tells who did so, and when; it needs a new credential.")));
+	conn->end_logged = true;
 	/* Who may no longer log in leaves no last word either. */
 	conn->no_will = true;
 	fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "credential revoked");
@@ -187,4 +189,5 @@ fl_mqtt_report_stats(FlMqttDoor *door)
 	if (!door->stopping)
 		fl_worker_set_state("listening on %s", fl_net_listening(door->net, listening, sizeof(listening)));
 	fl_mqtt_each(door, report_connection);
+	fl_mqtt_log_run(door);
 }

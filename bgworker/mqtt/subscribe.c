@@ -600,6 +600,7 @@ check_connection(FlMqttConn *conn)
 			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its role was changed or dropped, or has another password",
 								 fl_mqtt_name(conn)),
 						  errhint("It may log in again by what is valid now.")));
+		conn->end_logged = true;
 		/* Who may no longer log in leaves no last word either. */
 		conn->no_will = true;
 		fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "the role has changed");
@@ -617,7 +618,9 @@ check_connection(FlMqttConn *conn)
 			continue;
 		if (fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_NOT_AUTHORISED))
 			ereport(LOG, (errmsg("fleetlog: %s is disconnected: its right to subscribe to \"%.*s\" was withdrawn",
-								 fl_mqtt_name(conn), (int) Min(filter->len, 200), (const char *) filter->text)));
+								 fl_mqtt_name(conn), (int) Min(filter->len, 200), (const char *) filter->text),
+						  errhint("%s", fl_mqtt_remedy(FL_MQTT_RC_NOT_AUTHORIZED))));
+		conn->end_logged = true;
 		fl_mqtt_disconnect(conn, FL_MQTT_RC_NOT_AUTHORIZED, "right to subscribe withdrawn");
 		return;
 	}
