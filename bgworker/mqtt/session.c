@@ -89,10 +89,10 @@ fl_mqtt_session_event(const FlMqttConn *conn, FlSessionEventType type)
 	return event_of(&conn->session, type);
 }
 
-/*
- * Identity and client id for the view, each cut to half of the room; the tenant stands
- * there whole, because its sessions are counted by it.
- */
+StaticAssertDecl(FL_TENANT_MAX + FL_DEVICE_MAX + 2 < FL_SESSION_NAME_MAX && FL_ROLE_MAX + 2 < FL_SESSION_NAME_MAX,
+				 "no identity is cut in the name of a session");
+
+/* Identity and client id for the view; the client id takes what is left. */
 static void
 set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 {
@@ -101,8 +101,7 @@ set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 	char identity[FL_TENANT_MAX + FL_DEVICE_MAX + 2];
 	int n;
 
-	n = pg_mbcliplen(identity, fl_mqtt_who_text(conn->who, identity, sizeof(identity)),
-					 Max(FL_SESSION_NAME_MAX / 2, conn->who->tenant_len + 1));
+	n = fl_mqtt_who_text(conn->who, identity, sizeof(identity));
 	memcpy(room, identity, (Size) n);
 	room[n++] = '\0';
 	len = (Size) pg_mbcliplen(client_id, (int) len, FL_SESSION_NAME_MAX - n);

@@ -29,7 +29,7 @@
 #define FL_SESSION_MAX_SUBSCRIPTIONS 10000 /* of one session: they are looked for one by one */
 #define FL_SESSION_MAX_FILTER_BYTES (4 * 1024 * 1024) /* of their events */
 #define FL_SESSION_MAX_WILL (136 * 1024) /* bytes of a will, with whose it is */
-#define FL_SESSION_NAME_MAX 72 /* bytes of a session's name that are kept for views */
+#define FL_SESSION_NAME_MAX 255 /* bytes of a session's name, which is kept for views */
 
 /* Type codes are part of the stored format. */
 typedef enum FlSessionEventType
@@ -74,7 +74,7 @@ typedef struct FlSessionEvent
 	int64_t since;      /* AWAY, SUBSCRIBED: microseconds as the server counts them */
 	const uint8_t *key; /* OPENED: FL_SESSION_KEY_LEN bytes, borrowed */
 	const uint8_t *name;
-	uint8_t name_len; /* OPENED: at most FL_SESSION_NAME_MAX */
+	uint8_t name_len; /* OPENED */
 	bool no_local;    /* SUBSCRIBED */
 	bool as_published;
 	bool end_on_drop;

@@ -17,7 +17,7 @@
 
 #include "session_internal.h"
 
-#define SESSION_BYTES		128	/* of its opening, and since when it is away */
+#define SESSION_BYTES		(56 + FL_SESSION_NAME_MAX)	/* of its opening, and since when it is away */
 #define ITEM_BYTES			40	/* at most, of one item */
 
 /* Filled under the lock, where nothing may fail; as large as the number of items can be. */
@@ -111,8 +111,11 @@ fl_store_dump_session(FlBuf *out, uint32 number, const FlSession *s)
 {
 	FlSessionEvent e = {
 		.type = FL_SESSION_OPENED,.session = number,.generation = s->generation,.expiry_s = s->expiry_s,
-		.window = s->window,.key = s->key,.name = (const uint8 *) s->name,.name_len = s->name_len
+		.window = s->window,.key = s->key,.name_len = s->name_len
 	};
+	char		name[FL_SESSION_NAME_MAX];
+
+	e.name = (const uint8 *) fl_store_name(s, name);
 
 	fl_session_encode_event(out, &e);
 	fl_wills_dump(out, s, &e);

@@ -14,6 +14,7 @@
 #include "fleetlog/session.h"
 
 #define FL_BLOCK_ITEMS			5	/* items in a block */
+#define FL_SESSION_NAME_ROOM	72	/* bytes of a name before it goes on in blocks */
 
 typedef enum FlSessionState
 {
@@ -46,8 +47,8 @@ typedef struct FlSession
 	uint16		n_subscriptions;
 	uint16		n_received;		/* of the items, how many are messages of the client */
 	uint32		will;			/* block of its will; 0: none */
-	uint32		unused;
-	char		name[FL_SESSION_NAME_MAX];
+	uint32		more_name;		/* first block of what does not fit; 0: all does */
+	char		name[FL_SESSION_NAME_ROOM];	/* identity, NUL, client id */
 } FlSession;
 
 typedef struct FlItemBlock
@@ -166,6 +167,9 @@ extern void fl_store_give_number(uint32 number);
 /* The session counts for this tenant from now on, and no longer for the one before; 0: for none. */
 extern void fl_store_set_tenant(FlSession *s, uint64 tenant);
 extern uint32 fl_store_sessions_of(uint64 tenant);
+
+/* Its whole name, in `room` where it is not in one piece.  The lock is held, or *s and its blocks are nobody else's. */
+extern const char *fl_store_name(const FlSession *s, char room[FL_SESSION_NAME_MAX]);
 
 /* Places for items, in blocks; 0: no memory is left.  The lock is held. */
 extern uint32 fl_store_take_block(void);

@@ -349,6 +349,8 @@ drop_all(FlSession *s)
 	fl_items_drop(s);
 	fl_subscriptions_drop(s);
 	fl_wills_drop(s);
+	fl_store_give_text(s->more_name);
+	s->more_name = 0;
 }
 
 static void
@@ -366,6 +368,31 @@ end_session(uint32 number)
 		fl_store_set_tenant(s, 0);
 		s->state = FL_SESSION_FREE;
 	}
+}
+
+/* A name is for eyes only: where there is no memory it is cut. */
+static void
+set_name(FlSession *s, const FlSessionEvent *e)
+{
+	Size		first = Min(e->name_len, FL_SESSION_NAME_ROOM);
+
+	s->name_len = e->name_len;
+	memcpy(s->name, e->name, first);
+	if (fl_store_add_text(&s->more_name, e->name + first, e->name_len - first))
+		return;
+	fl_store_give_text(s->more_name);
+	s->more_name = 0;
+	s->name_len = (uint8) first;
+}
+
+const char *
+fl_store_name(const FlSession *s, char room[FL_SESSION_NAME_MAX])
+{
+	if (s->more_name == 0)
+		return s->name;
+	memcpy(room, s->name, FL_SESSION_NAME_ROOM);
+	fl_store_copy_text(s->more_name, (uint8 *) room + FL_SESSION_NAME_ROOM, s->name_len - FL_SESSION_NAME_ROOM);
+	return room;
 }
 
 static void
@@ -410,8 +437,7 @@ apply_opened(const FlSessionEvent *e)
 	s->window = e->window;
 	s->order = 0;
 	s->sent_order = 0;
-	s->name_len = e->name_len;
-	memcpy(s->name, e->name, e->name_len);
+	set_name(s, e);
 	fl_store_set_tenant(s, tenant_of_name(e->name, e->name_len));
 	if ((int16) (e->generation - fl_store->generation) > 0)
 		fl_store->generation = e->generation;

@@ -39,47 +39,67 @@ typedef struct Standing
 	bool		known;			/* the tails of all its bookmarks' shards are */
 } Standing;
 
+/* A session, copied, and the two parts of its name. */
+typedef struct Copy
+{
+	FlSession	s;
+	char		name[FL_SESSION_NAME_MAX];
+	int			identity_len;
+	const char *client;
+	int			client_len;
+} Copy;
+
 /* False: the place holds no session. */
 static bool
-copy_session(uint32 number, FlSession *copy)
+copy_session(uint32 number, Copy *copy)
 {
+	const char *name;
+	const char *end;
+
 	LWLockAcquire(fl_store->lock, LW_SHARED);
-	*copy = fl_store_sessions[number];
+	copy->s = fl_store_sessions[number];
+	if (copy->s.state != FL_SESSION_KEPT && copy->s.state != FL_SESSION_ENDING)
+	{
+		LWLockRelease(fl_store->lock);
+		return false;
+	}
+	name = fl_store_name(&copy->s, copy->name);
 	LWLockRelease(fl_store->lock);
-	return copy->state == FL_SESSION_KEPT || copy->state == FL_SESSION_ENDING;
+	if (name != copy->name)
+		memcpy(copy->name, name, copy->s.name_len);
+	/* Identity, NUL, client id; where memory was short, only the beginning of the identity. */
+	end = memchr(copy->name, '\0', copy->s.name_len);
+	copy->identity_len = end != NULL ? (int) (end - copy->name) : copy->s.name_len;
+	copy->client = end != NULL ? end + 1 : copy->name + copy->s.name_len;
+	copy->client_len = copy->s.name_len - (int) (copy->client - copy->name);
+	return true;
 }
 
-/* Two texts with a NUL between them: identity, client id; cut where they were too long. */
 static void
-put_names(const FlSession *s, Datum *values, bool *nulls)
+put_names(const Copy *copy, Datum *values, bool *nulls)
 {
-	const char *end = memchr(s->name, '\0', s->name_len);
-	int			len = end != NULL ? (int) (end - s->name) : 0;
-	const char *client = end != NULL ? end + 1 : s->name;
-
-	nulls[0] = len == 0;
-	if (len > 0)
-		values[0] = PointerGetDatum(cstring_to_text_with_len(s->name, len));
-	values[1] = PointerGetDatum(cstring_to_text_with_len(client, s->name_len - (int) (client - s->name)));
+	nulls[0] = copy->identity_len == 0;
+	if (copy->identity_len > 0)
+		values[0] = PointerGetDatum(cstring_to_text_with_len(copy->name, copy->identity_len));
+	values[1] = PointerGetDatum(cstring_to_text_with_len(copy->client, copy->client_len));
 }
 
 /* Columns tenant, device and role. */
 static void
-put_identity(const FlSession *s, Datum *values, bool *nulls)
+put_identity(const Copy *copy, Datum *values, bool *nulls)
 {
-	const char *end = memchr(s->name, '\0', s->name_len);
-	int			len = end != NULL ? (int) (end - s->name) : 0;
-	const char *slash = len > 0 ? memchr(s->name, '/', len) : NULL;
+	int			len = copy->identity_len;
+	const char *slash = len > 0 ? memchr(copy->name, '/', len) : NULL;
 
 	nulls[0] = nulls[1] = slash == NULL;
 	nulls[2] = len == 0 || slash != NULL;
 	if (slash != NULL)
 	{
-		values[0] = PointerGetDatum(cstring_to_text_with_len(s->name, (int) (slash - s->name)));
-		values[1] = PointerGetDatum(cstring_to_text_with_len(slash + 1, (int) (s->name + len - slash - 1)));
+		values[0] = PointerGetDatum(cstring_to_text_with_len(copy->name, (int) (slash - copy->name)));
+		values[1] = PointerGetDatum(cstring_to_text_with_len(slash + 1, (int) (copy->name + len - slash - 1)));
 	}
 	else if (len > 0)
-		values[2] = PointerGetDatum(cstring_to_text_with_len(s->name, len));
+		values[2] = PointerGetDatum(cstring_to_text_with_len(copy->name, len));
 }
 
 /* All that the session has, as events; false: it has ended meanwhile, or is ending. */
@@ -140,23 +160,24 @@ fl_sql_stat_session(PG_FUNCTION_ARGS)
 		bool		nulls[COLUMNS] = {0};
 		Standing	standing = {.known = true};
 		FlSessionReader reader;
-		FlSession	s;
+		Copy		copy;
+		const FlSession *s = &copy.s;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!copy_session(number, &s))
+		if (!copy_session(number, &copy))
 			continue;
-		if (read_session(number, &s, &events, &reader))
+		if (read_session(number, s, &events, &reader))
 			find_standing(&reader, &standing);
-		put_names(&s, values, nulls);
-		values[2] = BoolGetDatum(s.conn_id != 0);
-		nulls[3] = s.conn_id == 0;
-		values[3] = Int32GetDatum(s.door);
-		values[4] = TimestampTzGetDatum(s.since);
-		values[5] = Int64GetDatum((int64) s.expiry_s);
-		values[6] = Int32GetDatum(s.n_received);
-		values[7] = BoolGetDatum(s.state == FL_SESSION_ENDING);
-		put_identity(&s, values + 8, nulls + 8);
-		values[11] = Int32GetDatum(s.n_subscriptions);
+		put_names(&copy, values, nulls);
+		values[2] = BoolGetDatum(s->conn_id != 0);
+		nulls[3] = s->conn_id == 0;
+		values[3] = Int32GetDatum(s->door);
+		values[4] = TimestampTzGetDatum(s->since);
+		values[5] = Int64GetDatum((int64) s->expiry_s);
+		values[6] = Int32GetDatum(s->n_received);
+		values[7] = BoolGetDatum(s->state == FL_SESSION_ENDING);
+		put_identity(&copy, values + 8, nulls + 8);
+		values[11] = Int32GetDatum(s->n_subscriptions);
 		values[12] = Int32GetDatum(standing.inflight);
 		nulls[13] = !standing.known;
 		values[13] = Int64GetDatum(standing.lag);
@@ -168,14 +189,14 @@ fl_sql_stat_session(PG_FUNCTION_ARGS)
 }
 
 static void
-put_subscription(ReturnSetInfo *rsinfo, const FlSession *s, const FlSessionEvent *e)
+put_subscription(ReturnSetInfo *rsinfo, const Copy *copy, const FlSessionEvent *e)
 {
 	static const char *const positions[] = {"off", "on", "with stream"};
 	Datum		values[SUBSCRIPTION_COLUMNS];
 	bool		nulls[SUBSCRIPTION_COLUMNS] = {0};
 
-	put_names(s, values, nulls);
-	values[2] = BoolGetDatum(s->conn_id != 0);
+	put_names(copy, values, nulls);
+	values[2] = BoolGetDatum(copy->s.conn_id != 0);
 	values[3] = PointerGetDatum(cstring_to_text_with_len((const char *) e->text, e->text_len));
 	values[4] = Int32GetDatum(e->qos);
 	nulls[5] = e->id == 0;
@@ -200,14 +221,14 @@ fl_sql_stat_subscription(PG_FUNCTION_ARGS)
 	{
 		FlSessionReader reader;
 		FlSessionEvent e;
-		FlSession	s;
+		Copy		copy;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!copy_session(number, &s) || !read_session(number, &s, &events, &reader))
+		if (!copy_session(number, &copy) || !read_session(number, &copy.s, &events, &reader))
 			continue;
 		while (fl_session_next_event(&reader, &e))
 			if (e.type == FL_SESSION_SUBSCRIBED)
-				put_subscription(rsinfo, &s, &e);
+				put_subscription(rsinfo, &copy, &e);
 	}
 	fl_buf_free(&events);
 	return (Datum) 0;

@@ -36,14 +36,12 @@ write_session(FlBuf *out, const FlSessionEvent *event)
 static void
 encode_opened(FlBuf *out, const FlSessionEvent *event)
 {
-	uint8_t len = event->name_len > FL_SESSION_NAME_MAX ? FL_SESSION_NAME_MAX : event->name_len;
-
 	write_session(out, event);
 	fl_write_le32(out, event->expiry_s);
 	fl_write_le16(out, event->window);
 	fl_write_bytes(out, event->key, FL_SESSION_KEY_LEN);
-	fl_write_u8(out, len);
-	fl_write_bytes(out, event->name, len);
+	fl_write_u8(out, event->name_len);
+	fl_write_bytes(out, event->name, event->name_len);
 }
 
 static void
@@ -185,8 +183,6 @@ decode_opened(FlReader *in, FlSessionEvent *event)
 	event->window = fl_read_le16(in);
 	event->key = fl_read_bytes(in, FL_SESSION_KEY_LEN);
 	event->name_len = fl_read_u8(in);
-	if (event->name_len > FL_SESSION_NAME_MAX)
-		in->failed = true;
 	event->name = fl_read_bytes(in, event->name_len);
 }
 
