@@ -42,6 +42,23 @@ CREATE VIEW fleetlog.stat_subscription AS SELECT * FROM fleetlog._stat_subscript
 COMMENT ON VIEW fleetlog.stat_subscription IS
 	'subscriptions of sessions that outlive their connection, connected or not; those of other connections are counted in stat_connection';
 
+CREATE VIEW fleetlog.presence AS
+	WITH connection AS MATERIALIZED (SELECT * FROM fleetlog._stat_connection()),
+		 away AS MATERIALIZED (SELECT * FROM fleetlog._stat_session() s WHERE NOT s.connected)
+	SELECT c.identity, c.tenant, c.device, c.role, c.client_id, true AS online, c.connected_at AS since, c.peer, c.session
+	FROM connection c
+	UNION ALL
+	SELECT a.identity, a.tenant, a.device, a.role, a.client_id, false, a.since, NULL, true
+	FROM away a
+	UNION ALL
+	SELECT d.tenant || '/' || d.id, d.tenant, d.id, NULL, NULL, false, NULL, NULL, false
+	FROM fleetlog.device d
+	WHERE NOT EXISTS (SELECT FROM connection c WHERE c.tenant = d.tenant AND c.device = d.id)
+	  AND NOT EXISTS (SELECT FROM away a WHERE a.tenant = d.tenant AND a.device = d.id);
+COMMENT ON VIEW fleetlog.presence IS
+	'who is online, and since when: connected clients, clients that are away and have a session that waits for them, and devices with neither';
+GRANT SELECT ON fleetlog.presence TO fleetlog_admin, pg_monitor;
+
 GRANT EXECUTE ON FUNCTION fleetlog._stat_subscription() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_subscription TO fleetlog_admin, pg_monitor;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_session() TO fleetlog_admin, pg_monitor;
