@@ -30,7 +30,7 @@
  *	secure.c		who a connection is by TLS: certificate, pre-shared key (login.h)
  *	will.c			will messages
  *	sys.c			$SYS: the server's numbers as topics
- *	log.c			log lines that do not flood
+ *	log.c			log lines that do not flood (log.h)
  */
 #ifndef FLEETLOG_MQTT_PRIVATE_H
 #define FLEETLOG_MQTT_PRIVATE_H
@@ -53,6 +53,7 @@
 #include "fleetlog/share.h"
 #include "fleetlog/shmem.h"
 
+#include "log.h"
 #include "login.h"
 #include "trie.h"
 
@@ -117,7 +118,6 @@ extern int fl_mqtt_buffer_memory_mb;
 extern int fl_mqtt3_refusal;
 extern int fl_mqtt_dialect; /* FlMqttDialect */
 extern bool fl_mqtt_reason_strings;
-extern int fl_mqtt_log_connections; /* FlMqttEnds */
 extern int fl_mqtt_sys_interval_s; /* 0: no $SYS */
 
 /* ---- connection ---- */
@@ -458,43 +458,6 @@ typedef struct FlMqttIdNode
 } FlMqttIdNode;
 
 /* ---- door ---- */
-
-typedef enum FlMqttLogKind
-{
-	FL_MQTT_LOG_NO_MOUNT,
-	FL_MQTT_LOG_NOT_AUTHORISED,
-	FL_MQTT_LOG_PROTOCOL,
-	FL_MQTT_LOG_LOGIN,
-	FL_MQTT_LOG_REFUSED,
-	FL_MQTT_LOG_CONNECTION,
-	FL_MQTT_LOG_FEED,
-	FL_MQTT_LOG_KINDS
-} FlMqttLogKind;
-
-/* Which ends of connections have a line in the log. */
-typedef enum FlMqttEnds
-{
-	FL_MQTT_ENDS_OFF,
-	FL_MQTT_ENDS_FAULTS, /* those that nobody wanted */
-	FL_MQTT_ENDS_ALL
-} FlMqttEnds;
-
-#define FL_MQTT_LOGGED 512 /* clients remembered; another one of the same place is logged sooner */
-
-/* The last line about the end of a client's connection. */
-typedef struct FlMqttLogged
-{
-	uint64 number; /* of the client; 0: nobody's */
-	int64 at_ms;
-	uint32 left_out;
-} FlMqttLogged;
-
-typedef struct FlMqttLogBudget
-{
-	int64 window_ms;
-	int lines;
-	uint64 suppressed;
-} FlMqttLogBudget;
 
 struct FlMqttConnTable_hash;
 
@@ -1012,17 +975,5 @@ extern bool fl_mqtt_is_sys(FlMqttBytes text);
 extern void fl_mqtt_sys_want(FlMqttFilter *filter);
 extern void fl_mqtt_sys_forget(const FlMqttFilter *filter);
 extern void fl_mqtt_sys_run(FlMqttDoor *door);
-
-/* in log.c */
-/* May a line of this kind be written now?  Says how many were left out. */
-extern bool fl_mqtt_log_allowed(FlMqttDoor *door, FlMqttLogKind kind);
-extern const char *fl_mqtt_name(const FlMqttConn *conn);
-/* What was left out is told when the flood is over; once a second. */
-extern void fl_mqtt_log_run(FlMqttDoor *door);
-/* What to do where a connection ends with this reason; NULL: nothing in particular. */
-extern const char *fl_mqtt_remedy(uint8 reason);
-/* fleetlog.log_connections: a client is let in, a connection ends. */
-extern void fl_mqtt_log_begin(FlMqttConn *conn);
-extern void fl_mqtt_log_end(FlMqttConn *conn, const char *why);
 
 #endif /* FLEETLOG_MQTT_PRIVATE_H */

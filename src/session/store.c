@@ -370,7 +370,9 @@ end_session(uint32 number)
 	}
 }
 
-/* A name is for eyes only: where there is no memory it is cut. */
+StaticAssertDecl(FL_TENANT_MAX + 2 <= FL_SESSION_NAME_ROOM, "a name that is cut still says whose the session is");
+
+/* A name is for eyes only: where there is no memory it is cut, behind a whole character. */
 static void
 set_name(FlSession *s, const FlSessionEvent *e)
 {
@@ -382,6 +384,11 @@ set_name(FlSession *s, const FlSessionEvent *e)
 		return;
 	fl_store_give_text(s->more_name);
 	s->more_name = 0;
+	while (first > 0 && (e->name[first] & 0xC0) == 0x80)
+		first--;
+	/* Tenants are counted by it, also when it comes back from a snapshot: its identity has an end. */
+	if (memchr(s->name, '\0', first) == NULL)
+		s->name[first++] = '\0';
 	s->name_len = (uint8) first;
 }
 
