@@ -28,6 +28,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/catalog.h"
 #include "session_internal.h"
 
 #define TRANCHE			"fleetlog sessions"
@@ -384,6 +385,7 @@ set_name(FlSession *s, const FlSessionEvent *e)
 		return;
 	fl_store_give_text(s->more_name);
 	s->more_name = 0;
+	first = FL_SESSION_NAME_ROOM - 1;
 	while (first > 0 && (e->name[first] & 0xC0) == 0x80)
 		first--;
 	/* Tenants are counted by it, also when it comes back from a snapshot: its identity has an end. */
