@@ -19,6 +19,7 @@
 
 #include "fleetlog/auth.h"
 #include "fleetlog/catalog.h"
+#include "fleetlog/groups.h"
 #include "fleetlog/launcher.h"
 #include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
@@ -64,6 +65,7 @@ _PG_init(void)
 	fl_mqtt_define_settings();
 	fl_net_settings_define();
 	fl_session_define_settings();
+	fl_groups_define_settings();
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");

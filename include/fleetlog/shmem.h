@@ -228,7 +228,8 @@ typedef enum FlWorkerKind
 	FL_WORKER_KEEPER,
 	FL_WORKER_AUTH,
 	FL_WORKER_STATE,
-	FL_WORKER_READER
+	FL_WORKER_READER,
+	FL_WORKER_POSITIONS
 } FlWorkerKind;
 
 typedef enum FlCounter

@@ -115,9 +115,9 @@ fl_group_delete(FlGroupCall *call, FlKafkaBytes group)
 	FlGroupRef ref = fl_group_find(call, group, &error);
 
 	if (ref == 0)
-		return error != FL_KAFKA_ERR_NONE ? error : FL_KAFKA_ERR_GROUP_ID_NOT_FOUND;
+		return error != FL_KAFKA_NO_ERROR ? error : FL_KAFKA_GROUP_ID_NOT_FOUND;
 	if (fl_group_at(call->area, ref)->members != 0)
-		return FL_KAFKA_ERR_NON_EMPTY_GROUP;
+		return FL_KAFKA_NON_EMPTY_GROUP;
 	fl_group_drop(call->area, ref);
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }

@@ -84,10 +84,10 @@ fl_group_find(FlGroupCall *call, FlKafkaBytes name, int16_t *error)
 {
 	FlGroupRef ref = find_any(call->area, name);
 
-	*error = FL_KAFKA_ERR_NONE;
+	*error = FL_KAFKA_NO_ERROR;
 	if (ref == 0 || fl_group_may(call, fl_group_at(call->area, ref)))
 		return ref;
-	*error = FL_KAFKA_ERR_GROUP_AUTHORIZATION_FAILED;
+	*error = FL_KAFKA_GROUP_AUTHORIZATION_FAILED;
 	return 0;
 }
 

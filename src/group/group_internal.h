@@ -129,6 +129,7 @@ struct FlGroupArea
 	uint32_t nchunks;
 	uint32_t nfree;
 	FlGroupRef free;
+	FlGroupRef fresh; /* this and all behind it have never been used */
 	uint32_t queue_chunks; /* used by requests and their answers */
 	uint64_t last_serial;
 	uint64_t last_request;

@@ -64,17 +64,17 @@ check_request(const FlGroupCall *call, const FlGroupJoin *join)
 	const FlKafkaJoinGroupRequest *r = join->request;
 
 	if (is_empty(join->group) || join->group.len > FL_GROUP_NAME_MAX)
-		return FL_KAFKA_ERR_INVALID_GROUP_ID;
+		return FL_KAFKA_INVALID_GROUP_ID;
 	if (r->session_timeout_ms < call->limits->min_session_ms || r->session_timeout_ms > call->limits->max_session_ms)
-		return FL_KAFKA_ERR_INVALID_SESSION_TIMEOUT;
+		return FL_KAFKA_INVALID_SESSION_TIMEOUT;
 	if (fl_kafka_count(&r->protocols) == 0 || is_empty(r->protocol_type))
-		return FL_KAFKA_ERR_INCONSISTENT_GROUP_PROTOCOL;
+		return FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL;
 	if (r->protocol_type.len > FL_GROUP_NAME_MAX || r->group_instance_id.len > FL_GROUP_NAME_MAX ||
 		fl_group_protocols_size(r) < 0)
-		return FL_KAFKA_ERR_INVALID_REQUEST;
+		return FL_KAFKA_INVALID_REQUEST;
 	if (fl_group_protocols_size(r) > call->limits->max_bytes)
-		return FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED;
-	return FL_KAFKA_ERR_NONE;
+		return FL_KAFKA_GROUP_MAX_SIZE_REACHED;
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* Does the request go with the other members?  self: that it comes from, or 0. */
@@ -87,13 +87,13 @@ check_fit(FlGroupCall *call, FlGroup *g, FlGroupRef self, const FlGroupJoin *joi
 	if (self != 0 && !fl_group_member_at(call->area, self)->pending)
 		bytes -= fl_group_member_at(call->area, self)->protocols.len;
 	if (bytes > call->limits->max_bytes)
-		return FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED;
+		return FL_KAFKA_GROUP_MAX_SIZE_REACHED;
 	if (alone)
-		return FL_KAFKA_ERR_NONE;
+		return FL_KAFKA_NO_ERROR;
 	if (!fl_group_blob_is(call->area, &g->protocol_type, join->request->protocol_type) ||
 		!fl_group_protocols_fit(call->area, g, self, join->request))
-		return FL_KAFKA_ERR_INCONSISTENT_GROUP_PROTOCOL;
-	return FL_KAFKA_ERR_NONE;
+		return FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL;
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* What kind of members the group has is told by the first one. */
@@ -130,7 +130,7 @@ join_phase(FlGroupCall *call, FlGroupRef group, FlGroupRef member, FlGroupTicket
 		fl_group_note_deadline(call->area, g->deadline);
 	}
 	fl_group_maybe_complete(call, group);
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* The member is told of the generation that is. */
@@ -138,8 +138,8 @@ static int16_t
 repeat(FlGroupCall *call, FlGroupRef member, FlGroupTicket *ticket)
 {
 	fl_group_park(call, member, FL_GROUP_WAIT_JOIN, ticket);
-	fl_group_release(call, fl_group_member_at(call->area, member), FL_KAFKA_ERR_NONE);
-	return FL_KAFKA_ERR_NONE;
+	fl_group_release(call, fl_group_member_at(call->area, member), FL_KAFKA_NO_ERROR);
+	return FL_KAFKA_NO_ERROR;
 }
 
 static int16_t
@@ -149,10 +149,10 @@ add(FlGroupCall *call, FlGroupRef group, const FlGroupJoin *join, const FlGroupM
 	FlGroupRef member;
 
 	if (!set_type(call->area, g, join))
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	member = fl_group_add_member(call, group, join, id_bytes(id), false);
 	if (member == 0)
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	return join_phase(call, group, member, ticket);
 }
 
@@ -170,17 +170,17 @@ replace(FlGroupCall *call, FlGroupRef group, FlGroupRef member, const FlGroupJoi
 	bool unchanged = fl_group_protocols_are(call->area, &m->protocols, join->request);
 	int16_t error = check_fit(call, g, member, join);
 
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	if (!set_type(call->area, g, join) || !fl_group_update_member(call->area, member, join) ||
 		!fl_group_rename_member(call->area, member, id_bytes(id)))
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	fl_group_touch(call, m);
 	if (g->state != FL_GROUP_STABLE || !unchanged || m->generation != g->generation)
 		return join_phase(call, group, member, ticket);
 	(void) repeat(call, member, ticket);
 	m->skip = g->leader == member;
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 static int16_t
@@ -199,16 +199,16 @@ join_newcomer(FlGroupCall *call, FlGroupRef group, const FlGroupJoin *join, FlGr
 			return replace(call, group, member, join, &made, ticket);
 	}
 	if (g->nmembers + g->npending >= call->limits->max_members)
-		return FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED;
+		return FL_KAFKA_GROUP_MAX_SIZE_REACHED;
 	error = check_fit(call, g, 0, join);
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	if (is_static(join) || join->version < FIRST_VERSION_WITH_ID_REQUIRED)
 		return add(call, group, join, &made, ticket);
 	if (fl_group_add_member(call, group, join, id_bytes(&made), true) == 0)
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	*id = made;
-	return FL_KAFKA_ERR_MEMBER_ID_REQUIRED;
+	return FL_KAFKA_MEMBER_ID_REQUIRED;
 }
 
 /* The member that the request names, or an error. */
@@ -222,11 +222,11 @@ find_named(FlGroupCall *call, FlGroupRef group, const FlGroupJoin *join, FlGroup
 		*member = fl_group_find_instance(area, group, join->request->group_instance_id);
 		if (*member != 0 &&
 			!fl_group_blob_is(area, &fl_group_member_at(area, *member)->id, join->request->member_id))
-			return FL_KAFKA_ERR_FENCED_INSTANCE_ID;
+			return FL_KAFKA_FENCED_INSTANCE_ID;
 	}
 	else
 		*member = fl_group_find_member(area, group, join->request->member_id);
-	return *member != 0 ? FL_KAFKA_ERR_NONE : FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+	return *member != 0 ? FL_KAFKA_NO_ERROR : FL_KAFKA_UNKNOWN_MEMBER_ID;
 }
 
 static int16_t
@@ -238,14 +238,14 @@ join_member(FlGroupCall *call, FlGroupRef group, const FlGroupJoin *join, FlGrou
 	bool unchanged;
 	int16_t error = find_named(call, group, join, &member);
 
-	if (error == FL_KAFKA_ERR_NONE)
+	if (error == FL_KAFKA_NO_ERROR)
 		error = check_fit(call, g, member, join);
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	m = fl_group_member_at(call->area, member);
 	unchanged = !m->pending && fl_group_protocols_are(call->area, &m->protocols, join->request);
 	if (!set_type(call->area, g, join) || !fl_group_update_member(call->area, member, join))
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	fl_group_touch(call, m);
 	/* A leader that joins again wants to assign anew; another that does has lost an answer. */
 	if (unchanged && m->generation == g->generation &&
@@ -262,16 +262,16 @@ fl_group_join(FlGroupCall *call, const FlGroupJoin *join, FlGroupTicket *ticket,
 	FlGroup *g;
 
 	id->len = 0;
-	if (error == FL_KAFKA_ERR_NONE)
+	if (error == FL_KAFKA_NO_ERROR)
 		group = fl_group_find(call, join->group, &error);
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	if (group == 0 && !is_empty(join->request->member_id))
-		return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return FL_KAFKA_UNKNOWN_MEMBER_ID;
 	if (group == 0)
 		group = fl_group_make(call, join);
 	if (group == 0)
-		return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+		return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	g = fl_group_at(call->area, group);
 	g->pinned = true;
 	if (is_empty(join->request->member_id))
@@ -363,10 +363,10 @@ lost_ticket(FlGroupArea *area, const FlGroupTicket *ticket)
 	FlGroupMember *m = fl_group_member_at(area, ticket->member);
 
 	if (fl_group_chunk(area, ticket->member)->kind != FL_GROUP_CHUNK_MEMBER)
-		return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return FL_KAFKA_UNKNOWN_MEMBER_ID;
 	if (m->old_serial == ticket->serial)
-		return FL_KAFKA_ERR_FENCED_INSTANCE_ID;
-	return m->serial == ticket->serial ? FL_KAFKA_ERR_REBALANCE_IN_PROGRESS : FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return FL_KAFKA_FENCED_INSTANCE_ID;
+	return m->serial == ticket->serial ? FL_KAFKA_REBALANCE_IN_PROGRESS : FL_KAFKA_UNKNOWN_MEMBER_ID;
 }
 
 static bool
@@ -397,9 +397,9 @@ fl_group_take(FlGroupCall *call, const FlGroupTicket *ticket, int16_t version, F
 		return false;
 	answer->error = m->error;
 	/* A generation that is over before its answer left. */
-	if (m->error == FL_KAFKA_ERR_NONE && m->generation != fl_group_at(call->area, m->group)->generation)
-		answer->error = FL_KAFKA_ERR_REBALANCE_IN_PROGRESS;
-	if (answer->error != FL_KAFKA_ERR_NONE)
+	if (m->error == FL_KAFKA_NO_ERROR && m->generation != fl_group_at(call->area, m->group)->generation)
+		answer->error = FL_KAFKA_REBALANCE_IN_PROGRESS;
+	if (answer->error != FL_KAFKA_NO_ERROR)
 		answer->member_id = fl_group_blob_out(call->area, &m->id, out);
 	else if (m->wait == FL_GROUP_WAIT_JOIN)
 		put_join(call, m, ticket->member, version, out, answer);

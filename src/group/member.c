@@ -18,18 +18,18 @@ find_member(FlGroupCall *call, FlKafkaBytes group, FlKafkaBytes id, FlKafkaBytes
 
 	*member = 0;
 	if (ref == 0)
-		return error != FL_KAFKA_ERR_NONE ? error : FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return error != FL_KAFKA_NO_ERROR ? error : FL_KAFKA_UNKNOWN_MEMBER_ID;
 	if (instance.len > 0)
 	{
 		*member = fl_group_find_instance(call->area, ref, instance);
 		if (*member != 0 && !fl_group_blob_is(call->area, &fl_group_member_at(call->area, *member)->id, id))
-			return FL_KAFKA_ERR_FENCED_INSTANCE_ID;
+			return FL_KAFKA_FENCED_INSTANCE_ID;
 	}
 	else
 		*member = fl_group_find_member(call->area, ref, id);
 	if (*member == 0 || fl_group_member_at(call->area, *member)->pending)
-		return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
-	return FL_KAFKA_ERR_NONE;
+		return FL_KAFKA_UNKNOWN_MEMBER_ID;
+	return FL_KAFKA_NO_ERROR;
 }
 
 static int16_t
@@ -38,9 +38,9 @@ find_in_generation(FlGroupCall *call, FlKafkaBytes group, int32_t generation, Fl
 {
 	int16_t error = find_member(call, group, id, instance, member);
 
-	if (error == FL_KAFKA_ERR_NONE &&
+	if (error == FL_KAFKA_NO_ERROR &&
 		fl_group_at(call->area, fl_group_member_at(call->area, *member)->group)->generation != generation)
-		error = FL_KAFKA_ERR_ILLEGAL_GENERATION;
+		error = FL_KAFKA_ILLEGAL_GENERATION;
 	return error;
 }
 
@@ -78,12 +78,12 @@ read_assignments(FlGroupCall *call, FlGroupRef group, const FlKafkaSyncGroupRequ
 		fl_group_blob_free(area, &m->next_assignment);
 		bytes += a.assignment.len > 0 ? a.assignment.len : 0;
 		if (bytes > call->limits->max_bytes)
-			return FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED;
+			return FL_KAFKA_GROUP_MAX_SIZE_REACHED;
 		(void) fl_group_make_room(area, fl_group_blob_chunks(a.assignment.len));
 		if (!fl_group_blob_make(area, a.assignment, &m->next_assignment))
-			return FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE;
+			return FL_KAFKA_COORDINATOR_NOT_AVAILABLE;
 	}
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 static int16_t
@@ -95,7 +95,7 @@ take_assignments(FlGroupCall *call, FlGroupRef group, const FlKafkaSyncGroupRequ
 	FlGroupRef ref;
 	FlGroupMember *m;
 
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 	{
 		forget_next(area, g);
 		return error;
@@ -111,7 +111,7 @@ take_assignments(FlGroupCall *call, FlGroupRef group, const FlKafkaSyncGroupRequ
 		if (m->assignment.len > 0)
 			g->bytes += m->assignment.len;
 	}
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* All who wait have their assignments now; who has not asked yet may do so until the deadline. */
@@ -127,7 +127,7 @@ become_stable(FlGroupCall *call, FlGroup *g)
 	fl_group_each_member(call->area, g, ref, m)
 	{
 		if (m->wait == FL_GROUP_WAIT_SYNC)
-			fl_group_release(call, m, FL_KAFKA_ERR_NONE);
+			fl_group_release(call, m, FL_KAFKA_NO_ERROR);
 		if (!m->pending && !m->synced)
 			all = false;
 	}
@@ -153,14 +153,14 @@ sync_completing(FlGroupCall *call, FlGroupRef member, const FlKafkaSyncGroupRequ
 	{
 		int16_t error = take_assignments(call, m->group, request);
 
-		if (error != FL_KAFKA_ERR_NONE)
+		if (error != FL_KAFKA_NO_ERROR)
 			return error;
 	}
 	m->synced = true;
 	fl_group_park(call, member, FL_GROUP_WAIT_SYNC, ticket);
 	if (g->leader == member)
 		become_stable(call, g);
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 int16_t
@@ -172,20 +172,20 @@ fl_group_sync(FlGroupCall *call, FlKafkaBytes group, const FlKafkaSyncGroupReque
 	int16_t error = find_in_generation(call, group, request->generation_id, request->member_id,
 									   request->group_instance_id, &member);
 
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	m = fl_group_member_at(call->area, member);
 	g = fl_group_at(call->area, m->group);
 	if (is_wrong_protocol(call->area, g, request))
-		return FL_KAFKA_ERR_INCONSISTENT_GROUP_PROTOCOL;
+		return FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL;
 	fl_group_touch(call, m);
 	switch ((FlGroupState) g->state)
 	{
 		case FL_GROUP_EMPTY:
 		case FL_GROUP_DEAD:
-			return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+			return FL_KAFKA_UNKNOWN_MEMBER_ID;
 		case FL_GROUP_PREPARING:
-			return FL_KAFKA_ERR_REBALANCE_IN_PROGRESS;
+			return FL_KAFKA_REBALANCE_IN_PROGRESS;
 		case FL_GROUP_COMPLETING:
 			return sync_completing(call, member, request, ticket);
 		case FL_GROUP_STABLE:
@@ -193,8 +193,8 @@ fl_group_sync(FlGroupCall *call, FlKafkaBytes group, const FlKafkaSyncGroupReque
 	}
 	m->synced = true;
 	fl_group_park(call, member, FL_GROUP_WAIT_SYNC, ticket);
-	fl_group_release(call, m, FL_KAFKA_ERR_NONE);
-	return FL_KAFKA_ERR_NONE;
+	fl_group_release(call, m, FL_KAFKA_NO_ERROR);
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* ---------- Heartbeat ---------- */
@@ -207,12 +207,12 @@ fl_group_heartbeat(FlGroupCall *call, FlKafkaBytes group, int32_t generation, Fl
 	FlGroupMember *m;
 	int16_t error = find_in_generation(call, group, generation, member_id, instance, &member);
 
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	m = fl_group_member_at(call->area, member);
 	fl_group_touch(call, m);
-	return fl_group_at(call->area, m->group)->state == FL_GROUP_PREPARING ? FL_KAFKA_ERR_REBALANCE_IN_PROGRESS
-																		  : FL_KAFKA_ERR_NONE;
+	return fl_group_at(call->area, m->group)->state == FL_GROUP_PREPARING ? FL_KAFKA_REBALANCE_IN_PROGRESS
+																		  : FL_KAFKA_NO_ERROR;
 }
 
 /* ---------- LeaveGroup ---------- */
@@ -226,25 +226,25 @@ fl_group_leave(FlGroupCall *call, FlKafkaBytes group, FlKafkaBytes member_id, Fl
 	bool pending;
 
 	if (ref == 0)
-		return error != FL_KAFKA_ERR_NONE ? error : FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return error != FL_KAFKA_NO_ERROR ? error : FL_KAFKA_UNKNOWN_MEMBER_ID;
 	if (instance.len > 0)
 	{
 		member = fl_group_find_instance(call->area, ref, instance);
 		if (member != 0 && member_id.len > 0 &&
 			!fl_group_blob_is(call->area, &fl_group_member_at(call->area, member)->id, member_id))
-			return FL_KAFKA_ERR_FENCED_INSTANCE_ID;
+			return FL_KAFKA_FENCED_INSTANCE_ID;
 	}
 	else
 		member = fl_group_find_member(call->area, ref, member_id);
 	if (member == 0)
-		return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
+		return FL_KAFKA_UNKNOWN_MEMBER_ID;
 	pending = fl_group_member_at(call->area, member)->pending;
 	fl_group_remove_member(call, member);
 	/* Who was only given an id is missed by a join phase alone. */
 	if (!pending || fl_group_at(call->area, ref)->state == FL_GROUP_PREPARING ||
 		fl_group_at(call->area, ref)->state == FL_GROUP_EMPTY)
 		fl_group_lost_member(call, ref);
-	return FL_KAFKA_ERR_NONE;
+	return FL_KAFKA_NO_ERROR;
 }
 
 /* ---------- OffsetCommit ---------- */
@@ -256,11 +256,11 @@ check_foreign_commit(FlGroupCall *call, FlKafkaBytes group, FlKafkaBytes member_
 	int16_t error;
 	FlGroupRef ref = fl_group_find(call, group, &error);
 
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	if (ref != 0 && fl_group_at(call->area, ref)->nmembers > 0)
-		return FL_KAFKA_ERR_UNKNOWN_MEMBER_ID;
-	return member_id.len > 0 || instance.len > 0 ? FL_KAFKA_ERR_UNKNOWN_MEMBER_ID : FL_KAFKA_ERR_NONE;
+		return FL_KAFKA_UNKNOWN_MEMBER_ID;
+	return member_id.len > 0 || instance.len > 0 ? FL_KAFKA_UNKNOWN_MEMBER_ID : FL_KAFKA_NO_ERROR;
 }
 
 int16_t
@@ -272,15 +272,15 @@ fl_group_check_commit(FlGroupCall *call, FlKafkaBytes group, int32_t generation,
 	int16_t error;
 
 	if (group.len <= 0 || group.len > FL_GROUP_NAME_MAX)
-		return FL_KAFKA_ERR_INVALID_GROUP_ID;
+		return FL_KAFKA_INVALID_GROUP_ID;
 	if (generation < 0)
 		return check_foreign_commit(call, group, member_id, instance);
 	error = find_in_generation(call, group, generation, member_id, instance, &member);
-	if (error != FL_KAFKA_ERR_NONE)
+	if (error != FL_KAFKA_NO_ERROR)
 		return error;
 	m = fl_group_member_at(call->area, member);
 	fl_group_touch(call, m);
 	/* Before its assignment a member owns nothing that it could have processed. */
-	return fl_group_at(call->area, m->group)->state == FL_GROUP_COMPLETING ? FL_KAFKA_ERR_REBALANCE_IN_PROGRESS
-																		  : FL_KAFKA_ERR_NONE;
+	return fl_group_at(call->area, m->group)->state == FL_GROUP_COMPLETING ? FL_KAFKA_REBALANCE_IN_PROGRESS
+																		  : FL_KAFKA_NO_ERROR;
 }

@@ -30,13 +30,9 @@ fl_group_area_init(FlGroupArea *area, size_t size)
 	memset(area, 0, sizeof(FlGroupArea));
 	area->nchunks = nchunks > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t) nchunks;
 	area->nfree = area->nchunks;
-	area->free = 1;
+	/* Chunks are first touched when they are first wanted: an area that is not used costs no memory. */
+	area->fresh = 1;
 	area->deadline = FL_GROUP_NEVER;
-	for (uint32_t i = 0; i < area->nchunks; i++)
-	{
-		area->chunks[i].next = i + 1 < area->nchunks ? i + 2 : 0;
-		area->chunks[i].kind = FL_GROUP_CHUNK_FREE;
-	}
 }
 
 void
@@ -52,10 +48,13 @@ take_chunk(FlGroupArea *area, FlGroupChunkKind kind)
 	FlGroupRef ref = area->free;
 	FlGroupChunk *c;
 
-	if (ref == 0)
+	if (ref != 0)
+		area->free = fl_group_chunk(area, ref)->next;
+	else if (area->fresh <= area->nchunks)
+		ref = area->fresh++;
+	else
 		return 0;
 	c = fl_group_chunk(area, ref);
-	area->free = c->next;
 	area->nfree--;
 	c->next = 0;
 	c->kind = kind;

@@ -123,7 +123,7 @@ fl_group_prepare(FlGroupCall *call, FlGroupRef ref)
 	fl_group_each_member(call->area, g, at, m)
 	{
 		if (waits(m, FL_GROUP_WAIT_SYNC))
-			fl_group_release(call, m, FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+			fl_group_release(call, m, FL_KAFKA_REBALANCE_IN_PROGRESS);
 	}
 	fl_group_set_state(call, g, FL_GROUP_PREPARING);
 	if (was_empty && call->limits->initial_delay_ms > 0)
@@ -183,7 +183,7 @@ begin_generation(FlGroupCall *call, FlGroup *g)
 		forget_assignment(call->area, g, m);
 		m->generation = g->generation;
 		m->synced = !waits(m, FL_GROUP_WAIT_JOIN);
-		fl_group_release(call, m, FL_KAFKA_ERR_NONE);
+		fl_group_release(call, m, FL_KAFKA_NO_ERROR);
 	}
 }
 
@@ -242,7 +242,7 @@ complete_join(FlGroupCall *call, FlGroupRef ref)
 		/* Only static members that are away: theirs until their sessions end. */
 		set_deadline(call, g, longest_rebalance(area, g));
 	else if (!fl_group_choose_protocol(area, g))
-		fail_join(call, g, FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE);
+		fail_join(call, g, FL_KAFKA_COORDINATOR_NOT_AVAILABLE);
 	else
 		begin_generation(call, g);
 }

@@ -18,6 +18,7 @@
 #include "storage/shmem.h"
 
 #include "fleetlog/auth.h"
+#include "fleetlog/groups.h"
 #include "fleetlog/net.h"
 #include "fleetlog/read.h"
 #include "fleetlog/ring.h"
@@ -86,10 +87,12 @@ fl_shmem_request(void)
 	size = add_size(size, fl_state_shmem_size());
 	size = add_size(size, fl_net_shmem_size());
 	size = add_size(size, fl_sessions_size());
+	size = add_size(size, fl_groups_size());
 	size = add_size(size, fl_read_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
+	fl_groups_request();
 }
 
 static void
@@ -180,6 +183,7 @@ fl_shmem_startup(void)
 	fl_net_shmem_init();
 	fl_state_shmem_init();
 	fl_sessions_init();
+	fl_groups_init();
 	fl_read_init();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -34,7 +34,7 @@
 #define FL_FIRST_DOOR_SLOT	12
 #define FL_STOP_POLL_MS		10
 
-StaticAssertDecl(FL_WORKER_READER < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
+StaticAssertDecl(FL_WORKER_POSITIONS < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
 StaticAssertDecl(FL_FIRST_DOOR_SLOT + FL_MAX_FRONT_DOORS <= FL_MAX_WORKERS, "every door has a slot");
 
 FlWorkerSlot *fl_my_slot = NULL;
@@ -72,6 +72,8 @@ fl_worker_kind_name(FlWorkerKind kind)
 			return "state";
 		case FL_WORKER_READER:
 			return "reader";
+		case FL_WORKER_POSITIONS:
+			return "positions";
 	}
 	return "unknown";
 }

@@ -119,7 +119,7 @@ join_new(Client *c)
 {
 	int16_t error = join(c);
 
-	return error == FL_KAFKA_ERR_MEMBER_ID_REQUIRED ? join(c) : error;
+	return error == FL_KAFKA_MEMBER_ID_REQUIRED ? join(c) : error;
 }
 
 static FlGroupAnswer answer;

@@ -88,9 +88,9 @@ actor_owns(Actor *a)
 static void
 actor_failed(Actor *a, int16_t error)
 {
-	FL_CHECK(error == FL_KAFKA_ERR_REBALANCE_IN_PROGRESS || error == FL_KAFKA_ERR_UNKNOWN_MEMBER_ID ||
-			 error == FL_KAFKA_ERR_ILLEGAL_GENERATION || error == FL_KAFKA_ERR_FENCED_INSTANCE_ID);
-	if (error == FL_KAFKA_ERR_REBALANCE_IN_PROGRESS)
+	FL_CHECK(error == FL_KAFKA_REBALANCE_IN_PROGRESS || error == FL_KAFKA_UNKNOWN_MEMBER_ID ||
+			 error == FL_KAFKA_ILLEGAL_GENERATION || error == FL_KAFKA_FENCED_INSTANCE_ID);
+	if (error == FL_KAFKA_REBALANCE_IN_PROGRESS)
 		a->stage = AWAY;
 	else
 		actor_go(a);
@@ -173,8 +173,8 @@ actor_acts(Actor *a)
 			if (fl_unit_random_below(30) == 0)
 			{
 				error = leave(&a->c);
-				FL_CHECK(error == 0 || error == FL_KAFKA_ERR_UNKNOWN_MEMBER_ID ||
-						 error == FL_KAFKA_ERR_FENCED_INSTANCE_ID);
+				FL_CHECK(error == 0 || error == FL_KAFKA_UNKNOWN_MEMBER_ID ||
+						 error == FL_KAFKA_FENCED_INSTANCE_ID);
 				actor_go(a);
 			}
 			else if ((error = fl_unit_random_below(2) == 0 ? commit(&a->c) : beat(&a->c)) != 0)

@@ -20,7 +20,7 @@ stable_pair(Client *a, Client *b)
 	FL_CHECK_INT(take(a), 0);
 	FL_CHECK_INT(join_new(b), 0);
 	FL_CHECK_INT(take(b), -2);
-	FL_CHECK_INT(beat(a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(beat(a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(join(a), 0);
 	FL_CHECK_INT(take_join(a), 0);
 	FL_CHECK(a->leads);
@@ -51,11 +51,11 @@ test_newcomer_needs_an_id(void)
 	Client old = client(3);
 
 	setup();
-	FL_CHECK_INT(join(&a), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&a), FL_KAFKA_MEMBER_ID_REQUIRED);
 	FL_CHECK(strncmp(a.id, "unit-", 5) == 0);
 	FL_CHECK_INT(strlen(a.id), 5 + 32);
 	FL_CHECK_INT(state(), FL_GROUP_EMPTY);
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	FL_CHECK_INT(join(&a), 0);
 	FL_CHECK_INT(take_join(&a), 0);
 	FL_CHECK_INT(a.generation, 1);
@@ -74,31 +74,31 @@ test_refused(void)
 	Client b = client(5);
 
 	setup();
-	FL_CHECK_INT(join_with(&a, "", SESSION, REBALANCE), FL_KAFKA_ERR_INVALID_GROUP_ID);
-	FL_CHECK_INT(join_with(&a, "g", -1, REBALANCE), FL_KAFKA_ERR_INVALID_SESSION_TIMEOUT);
-	FL_CHECK_INT(join_with(&a, "g", 0, REBALANCE), FL_KAFKA_ERR_INVALID_SESSION_TIMEOUT);
-	FL_CHECK_INT(join_with(&a, "g", INT32_MAX, REBALANCE), FL_KAFKA_ERR_INVALID_SESSION_TIMEOUT);
+	FL_CHECK_INT(join_with(&a, "", SESSION, REBALANCE), FL_KAFKA_INVALID_GROUP_ID);
+	FL_CHECK_INT(join_with(&a, "g", -1, REBALANCE), FL_KAFKA_INVALID_SESSION_TIMEOUT);
+	FL_CHECK_INT(join_with(&a, "g", 0, REBALANCE), FL_KAFKA_INVALID_SESSION_TIMEOUT);
+	FL_CHECK_INT(join_with(&a, "g", INT32_MAX, REBALANCE), FL_KAFKA_INVALID_SESSION_TIMEOUT);
 	a.protocols[0] = NULL;
-	FL_CHECK_INT(join(&a), FL_KAFKA_ERR_INCONSISTENT_GROUP_PROTOCOL);
+	FL_CHECK_INT(join(&a), FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL);
 	a.protocols[0] = "range";
 	strcpy(a.id, "nobody");
-	FL_CHECK_INT(join(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(join(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	a.id[0] = '\0';
 	FL_CHECK_INT(area->nfree, all_free);
 	FL_CHECK_INT(join_new(&a), 0);
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&b), FL_KAFKA_MEMBER_ID_REQUIRED);
 	b.protocols[0] = "roundrobin";
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_INCONSISTENT_GROUP_PROTOCOL);
+	FL_CHECK_INT(join(&b), FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL);
 	strcpy(b.id, "nobody");
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(join(&b), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	/* Somebody else's group. */
 	call.owner = call.owner2 = 11;
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_GROUP_AUTHORIZATION_FAILED);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_GROUP_AUTHORIZATION_FAILED);
 	b = client(5);
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_GROUP_AUTHORIZATION_FAILED);
-	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_ERR_GROUP_AUTHORIZATION_FAILED);
+	FL_CHECK_INT(join(&b), FL_KAFKA_GROUP_AUTHORIZATION_FAILED);
+	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_GROUP_AUTHORIZATION_FAILED);
 	call.owner2 = 10;
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&b), FL_KAFKA_MEMBER_ID_REQUIRED);
 }
 
 static void
@@ -112,8 +112,8 @@ test_pair(void)
 	FL_CHECK_INT(beat(&a), 0);
 	FL_CHECK_INT(beat(&b), 0);
 	b.generation--;
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_ILLEGAL_GENERATION);
-	FL_CHECK_INT(commit(&b), FL_KAFKA_ERR_ILLEGAL_GENERATION);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_ILLEGAL_GENERATION);
+	FL_CHECK_INT(commit(&b), FL_KAFKA_ILLEGAL_GENERATION);
 	b.generation++;
 	/* A follower that has lost the answer gets it again; a leader that joins again assigns anew. */
 	FL_CHECK_INT(join(&b), 0);
@@ -124,13 +124,13 @@ test_pair(void)
 	FL_CHECK(fl_kafka_string_is(answer.assignment, "part 1"));
 	FL_CHECK_INT(join(&a), 0);
 	FL_CHECK_INT(state(), FL_GROUP_PREPARING);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(commit(&b), 0);
 	FL_CHECK_INT(join(&b), 0);
 	FL_CHECK_INT(take_join(&a), 0);
 	FL_CHECK(a.leads);
 	FL_CHECK_INT(answer.nmembers, 2);
-	FL_CHECK_INT(commit(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(commit(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(take_join(&b), 0);
 }
 
@@ -207,8 +207,8 @@ test_leave(void)
 	stable_pair(&a, &b);
 	before = a.generation;
 	FL_CHECK_INT(leave(&a), 0);
-	FL_CHECK_INT(leave(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(leave(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(join(&b), 0);
 	FL_CHECK_INT(take_join(&b), 0);
 	FL_CHECK(b.leads);
@@ -235,9 +235,9 @@ test_session_ends(void)
 	FL_CHECK_INT(beat(&a), 0);
 	pass(SESSION / 2);
 	FL_CHECK_INT(state(), FL_GROUP_PREPARING);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(commit(&b), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(commit(&b), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(join(&a), 0);
 	FL_CHECK_INT(take_join(&a), 0);
 	FL_CHECK_INT(answer.nmembers, 1);
@@ -263,14 +263,14 @@ test_rebalance_timeout(void)
 		/* a lives, but does not join. */
 		FL_CHECK_INT(take(&c), -2);
 		pass(REBALANCE / 4 - 1);
-		FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+		FL_CHECK_INT(beat(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	}
 	pass(4);
 	FL_CHECK_INT(take_join(&c), 0);
 	FL_CHECK_INT(take_join(&b), 0);
 	FL_CHECK(b.leads);
 	FL_CHECK_INT(answer.nmembers, 2);
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 }
 
 static void
@@ -292,8 +292,8 @@ test_leader_never_syncs(void)
 		FL_CHECK_INT(take(&b), -2);
 		pass(REBALANCE / 4);
 	}
-	FL_CHECK_INT(take(&b), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(take(&b), FL_KAFKA_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	FL_CHECK_INT(join(&b), 0);
 	FL_CHECK_INT(take_join(&b), 0);
 	FL_CHECK(b.leads);
@@ -321,8 +321,8 @@ test_follower_never_syncs(void)
 		FL_CHECK(beat(&a) == 0 || i == 3);
 		FL_CHECK(beat(&b) == 0 || i == 3);
 	}
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(beat(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 }
 
 static void
@@ -347,7 +347,7 @@ test_connections_vanish_while_joining(void)
 	/* The same for all of a door that begins anew. */
 	FL_CHECK_INT(join(&a), 0);
 	fl_group_forget_door(&call);
-	FL_CHECK_INT(take(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(take(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	pass(SESSION);
 	FL_CHECK_INT(state(), FL_GROUP_EMPTY);
 	FL_CHECK_INT(area->nfree, all_free - 3);
@@ -360,21 +360,21 @@ test_given_id_is_not_used(void)
 	Client b = client(5);
 
 	setup();
-	FL_CHECK_INT(join(&a), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&a), FL_KAFKA_MEMBER_ID_REQUIRED);
 	pass(SESSION);
 	FL_CHECK_INT(state(), FL_GROUP_DEAD);
 	FL_CHECK_INT(area->nfree, all_free);
-	FL_CHECK_INT(join(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(join(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	/* It delays a rebalance no longer than its session. */
 	a.id[0] = '\0';
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&b), FL_KAFKA_MEMBER_ID_REQUIRED);
 	FL_CHECK_INT(join_new(&a), 0);
 	FL_CHECK_INT(take(&a), -2);
 	pass(SESSION);
 	FL_CHECK_INT(take_join(&a), 0);
 	/* Or until it leaves. */
 	b.id[0] = '\0';
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_MEMBER_ID_REQUIRED);
+	FL_CHECK_INT(join(&b), FL_KAFKA_MEMBER_ID_REQUIRED);
 	FL_CHECK_INT(join(&a), 0);
 	FL_CHECK_INT(state(), FL_GROUP_COMPLETING);
 	FL_CHECK_INT(leave(&b), 0);
@@ -393,7 +393,7 @@ test_same_member_asks_twice(void)
 	FL_CHECK_INT(join(&a), 0);
 	again = a;
 	FL_CHECK_INT(join(&again), 0);
-	FL_CHECK_INT(take(&a), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(take(&a), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	fl_group_abandon(&call, &a.ticket);
 	FL_CHECK_INT(join(&b), 0);
 	FL_CHECK_INT(take_join(&again), 0);
@@ -427,11 +427,11 @@ test_static_member_is_back(void)
 	FL_CHECK_INT(again.generation, b.generation);
 	FL_CHECK_INT(state(), FL_GROUP_STABLE);
 	FL_CHECK(strcmp(again.id, b.id) != 0);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
-	FL_CHECK_INT(commit(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
-	FL_CHECK_INT(sync_follower(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
-	FL_CHECK_INT(join(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
-	FL_CHECK_INT(leave(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(commit(&b), FL_KAFKA_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(sync_follower(&b), FL_KAFKA_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(join(&b), FL_KAFKA_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(leave(&b), FL_KAFKA_FENCED_INSTANCE_ID);
 	FL_CHECK_INT(sync_follower(&again), 0);
 	FL_CHECK_INT(take(&again), 0);
 	FL_CHECK(fl_kafka_string_is(answer.assignment, "part 1"));
@@ -510,9 +510,9 @@ test_static_member_is_back_before_the_assignment(void)
 	FL_CHECK_INT(state(), FL_GROUP_COMPLETING);
 	again.instance = "two";
 	FL_CHECK_INT(join(&again), 0);
-	FL_CHECK_INT(take(&b), FL_KAFKA_ERR_FENCED_INSTANCE_ID);
+	FL_CHECK_INT(take(&b), FL_KAFKA_FENCED_INSTANCE_ID);
 	FL_CHECK_INT(state(), FL_GROUP_PREPARING);
-	FL_CHECK_INT(sync_as(&a, both, 2), FL_KAFKA_ERR_REBALANCE_IN_PROGRESS);
+	FL_CHECK_INT(sync_as(&a, both, 2), FL_KAFKA_REBALANCE_IN_PROGRESS);
 	FL_CHECK_INT(join(&a), 0);
 	FL_CHECK_INT(take_join(&a), 0);
 	FL_CHECK_INT(answer.nmembers, 2);
@@ -556,7 +556,7 @@ test_static_member_stays_away(void)
 	FL_CHECK_INT(answer.nmembers, 2);
 	FL_CHECK_INT(sync_as(&a, both, 2), 0);
 	FL_CHECK_INT(take(&a), 0);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_ILLEGAL_GENERATION);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_ILLEGAL_GENERATION);
 	FL_CHECK_INT(state(), FL_GROUP_STABLE);
 	for (int i = 0; i < 8; i++)
 	{
@@ -564,7 +564,7 @@ test_static_member_stays_away(void)
 		(void) beat(&a);
 	}
 	FL_CHECK_INT(state(), FL_GROUP_PREPARING);
-	FL_CHECK_INT(beat(&b), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(beat(&b), FL_KAFKA_UNKNOWN_MEMBER_ID);
 }
 
 /* ---------- commits ---------- */
@@ -578,19 +578,19 @@ test_commits_of_strangers(void)
 
 	setup();
 	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str(""), none), 0);
-	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), 3, str("x"), none), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str("x"), none), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
-	FL_CHECK_INT(fl_group_check_commit(&call, str(""), -1, str(""), none), FL_KAFKA_ERR_INVALID_GROUP_ID);
+	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), 3, str("x"), none), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str("x"), none), FL_KAFKA_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(fl_group_check_commit(&call, str(""), -1, str(""), none), FL_KAFKA_INVALID_GROUP_ID);
 	stable_pair(&a, &b);
-	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str(""), none), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str(""), none), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	FL_CHECK_INT(commit(&a), 0);
-	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_ERR_NON_EMPTY_GROUP);
+	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_NON_EMPTY_GROUP);
 	FL_CHECK_INT(leave(&a), 0);
 	FL_CHECK_INT(leave(&b), 0);
 	FL_CHECK_INT(fl_group_check_commit(&call, str("g"), -1, str(""), none), 0);
-	FL_CHECK_INT(commit(&a), FL_KAFKA_ERR_UNKNOWN_MEMBER_ID);
+	FL_CHECK_INT(commit(&a), FL_KAFKA_UNKNOWN_MEMBER_ID);
 	FL_CHECK_INT(fl_group_delete(&call, str("g")), 0);
-	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_ERR_GROUP_ID_NOT_FOUND);
+	FL_CHECK_INT(fl_group_delete(&call, str("g")), FL_KAFKA_GROUP_ID_NOT_FOUND);
 	FL_CHECK_INT(area->nfree, all_free);
 }
 
@@ -609,8 +609,8 @@ test_limits(void)
 	{
 		c[i] = client(i % 2 == 0 ? 5 : 3);
 		FL_CHECK_INT(join(&c[i]),
-					 i >= 3      ? FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED
-					 : i % 2 == 0 ? FL_KAFKA_ERR_MEMBER_ID_REQUIRED
+					 i >= 3      ? FL_KAFKA_GROUP_MAX_SIZE_REACHED
+					 : i % 2 == 0 ? FL_KAFKA_MEMBER_ID_REQUIRED
 								 : 0);
 	}
 	memset(large, 'x', 50000);
@@ -618,7 +618,7 @@ test_limits(void)
 	c[0].metadata = large;
 	FL_CHECK_INT(join(&c[0]), 0);
 	c[2].metadata = large;
-	FL_CHECK_INT(join(&c[2]), FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED);
+	FL_CHECK_INT(join(&c[2]), FL_KAFKA_GROUP_MAX_SIZE_REACHED);
 	/* The same one may send as much again. */
 	FL_CHECK_INT(join(&c[0]), 0);
 	free(large);
@@ -661,7 +661,7 @@ test_large_assignment(void)
 	as.assignment.len = len - 1;
 	as.assignment.data++;
 	limits.max_bytes = len;
-	FL_CHECK_INT(fl_group_sync(&call, str("g"), &r, &a.ticket), FL_KAFKA_ERR_GROUP_MAX_SIZE_REACHED);
+	FL_CHECK_INT(fl_group_sync(&call, str("g"), &r, &a.ticket), FL_KAFKA_GROUP_MAX_SIZE_REACHED);
 	FL_CHECK_INT(state(), FL_GROUP_COMPLETING);
 	FL_CHECK_INT(leave(&a), 0);
 	FL_CHECK_INT(fl_group_delete(&call, str("g")), 0);
@@ -698,7 +698,7 @@ test_area_is_full(void)
 		error = join_with(&c, name, SESSION, REBALANCE);
 		if (error == 0)
 			made++;
-		else if (error == FL_KAFKA_ERR_COORDINATOR_NOT_AVAILABLE)
+		else if (error == FL_KAFKA_COORDINATOR_NOT_AVAILABLE)
 			refused++;
 		if (i == 0)
 			first = c;
