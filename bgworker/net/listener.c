@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "storage/fd.h"
+
 #include "fleetlog/guest.h"
 #include "net_private.h"
 
@@ -193,6 +195,23 @@ complain(FlNetListener *listener, int error)
 						   : errhint("Check %s.", listener->setting)));
 }
 
+/* The kernel cuts the queue without a word; what does not fit is tried again by its peer after a second, then two ... */
+static void
+check_queue(FlNetLoop *loop)
+{
+	static bool told = false;
+	FILE *file;
+	int most;
+
+	if (told || loop->door != 0 || (file = AllocateFile("/proc/sys/net/core/somaxconn", "r")) == NULL)
+		return;
+	told = true;
+	if (fscanf(file, "%d", &most) == 1 && most < LISTEN_BACKLOG)
+		ereport(LOG, (errmsg("fleetlog: the kernel lets at most %d new connections wait at each front door", most),
+					  errhint("Where more come at once, set net.core.somaxconn to %d, and restart.", LISTEN_BACKLOG)));
+	FreeFile(file);
+}
+
 static int
 open_socket(FlNetListener *listener)
 {
@@ -247,6 +266,7 @@ open_listener(FlNetLoop *loop, FlNetListener *listener)
 	}
 	listener->fd = fd;
 	listener->complained = false;
+	check_queue(loop);
 	show(loop, listener, "listening");
 	ereport(LOG, (errmsg("fleetlog: front door %d listens for %s on %s", loop->door, listener->label, listener->name)));
 	return true;
