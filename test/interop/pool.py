@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Servers in stock for tests that start a broker each time and wait two seconds for it.
 
-usage: pool.py BIN TEMPLATE SOCKET
+usage: pool.py BIN TEMPLATE SOCKET PORTS
 
 BIN has PostgreSQL's programs, TEMPLATE is the folder of a server by script/cluster that was stopped, with stream, mount and
 the profile's settings in it.  Copies of it are started in advance.  The launcher (mosquitto in this folder) connects to
@@ -9,11 +9,14 @@ SOCKET for each broker that is wanted, sends its command line as JSON, and is to
 "stop" or the end of the connection stops the server.  A server whose tests wanted persistence is started again at once, so
 that it is in stock, with its data, when they come back for it.
 
+PORTS is the folder in which the scripts of this project reserve ports (fl_free_port in script/lib.sh).
+
 options.py says which settings are made of which options.
 """
 import json
 import os
 import queue
+import random
 import shutil
 import signal
 import socket
@@ -29,10 +32,31 @@ STOCK = 2
 PATIENCE = 120  # seconds; machines may be busy
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
+def reserve(folder, port):
+    """For the next two minutes."""
+    with open(os.path.join(folder, str(port)), 'w', encoding='utf-8'):
+        pass
+
+
+def free_port(folder):
+    """As fl_free_port does it."""
+    for _ in range(1000):
+        port = random.randrange(20000, 32000)
+        path = os.path.join(folder, str(port))
+        try:
+            if time.time() - os.stat(path).st_mtime > 120:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            with socket.socket() as s:
+                s.bind(('127.0.0.1', port))
+                s.listen(1)
+                return port
+        except OSError:
+            pass
+    raise RuntimeError('found no free port')
 
 
 def accepts(port):
@@ -52,8 +76,9 @@ class Server:
     number = 0
     living = set()
 
-    def __init__(self, bindir, template):
+    def __init__(self, bindir, template, ports):
         Server.number += 1
+        self.ports = ports
         self.bin, self.dir = bindir, os.path.join(os.path.dirname(template), f'broker{Server.number}')
         self.data, self.log = os.path.join(self.dir, 'data'), os.path.join(self.dir, 'log')
         os.mkdir(self.dir)
@@ -72,7 +97,7 @@ class Server:
 
     def start(self):
         """Up and warm, on a port that nobody knows; its end will tell that new settings are in force."""
-        self.parked = free_port()
+        self.parked = free_port(self.ports)
         self.write_settings({'fleetlog.mqtt_listen': self.parked})
         self.run()
         wait_until('the front door', lambda: accepts(self.parked))
@@ -123,8 +148,8 @@ class Server:
 
 
 class Pool:
-    def __init__(self, bindir, template):
-        self.bin, self.template = bindir, template
+    def __init__(self, bindir, template, ports):
+        self.bin, self.template, self.ports = bindir, template, ports
         self.stock = queue.Queue(STOCK)
         self.filled = threading.Event()
         self.kept = {}
@@ -132,7 +157,7 @@ class Pool:
 
     def fill(self):
         while True:
-            server = Server(self.bin, self.template)
+            server = Server(self.bin, self.template, self.ports)
             self.stock.put(server)
 
     def take(self, key):
@@ -171,6 +196,8 @@ class Session(socketserver.StreamRequestHandler):
         server = pool.take(wish.key)
         try:
             server.configure(wish)
+            for port in wish.ports:
+                reserve(server.ports, port)
             self.say(ready=True, notes=wish.notes)
             while True:
                 word = self.rfile.readline().strip()
@@ -183,6 +210,9 @@ class Session(socketserver.StreamRequestHandler):
             server.remove()
             raise
         status = 1 if server.process.poll() is not None else 0
+        # The script may come back for them.
+        for port in wish.ports:
+            reserve(server.ports, port)
         server.stop()
         problems = server.problems()
         log = server.tail()
@@ -201,10 +231,10 @@ class Listener(socketserver.ThreadingUnixStreamServer):
 
 
 def main():
-    bindir, template, path = sys.argv[1:4]
+    bindir, template, path, ports = sys.argv[1:5]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with Listener(path, Session) as listener:
-        listener.pool = Pool(bindir, template)
+        listener.pool = Pool(bindir, template, ports)
         try:
             listener.pool.wait_for_stock()
             print(f'ready {os.getpid()}', flush=True)
