@@ -76,6 +76,9 @@ fl_mqtt_refuse_login(FlMqttConn *conn, const FlMqttConnect *connect, FlMqttReaso
 						(const char *) connect->client_id.data, fl_net_peer(&conn->net, peer, sizeof(peer)), why)));
 	}
 	conn->end_logged = true;
+	/* It has one code for all of them. */
+	if (fl_mqtt_dialect == FL_MQTT_DIALECT_MOSQUITTO && reason == FL_MQTT_RC_BAD_USER_NAME_OR_PASSWORD)
+		reason = FL_MQTT_RC_NOT_AUTHORIZED;
 	fl_mqtt_refuse_connect(conn, reason, why);
 }
 
@@ -139,16 +142,21 @@ fl_mqtt_decode_kept(FlMqttConn *conn, FlMqttConnect *connect)
 
 /* ---- who it is ---- */
 
-static void
-make_client_id(char out[33])
-{
-	uint8 random[12];
+#define CLIENT_ID_SIZE sizeof("auto-00000000-0000-0000-0000-000000000000")
 
-	if (!pg_strong_random(random, sizeof(random)))
+/* As Mosquitto's look, whose tests count the bytes. */
+static void
+make_client_id(char out[CLIENT_ID_SIZE])
+{
+	uint8 r[16];
+
+	if (!pg_strong_random(r, sizeof(r)))
 		ereport(ERROR, (errmsg("fleetlog: could not draw a client identifier")));
-	strcpy(out, "auto-");
-	for (int i = 0; i < (int) sizeof(random); i++)
-		snprintf(out + 5 + 2 * i, 3, "%02x", random[i]);
+	/* A UUID of random numbers (RFC 9562, 5.4). */
+	r[6] = (r[6] & 0x0F) | 0x40;
+	r[8] = (r[8] & 0x3F) | 0x80;
+	snprintf(out, CLIENT_ID_SIZE, "auto-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0], r[1],
+			 r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
 }
 
 /*
@@ -169,7 +177,7 @@ set_who(FlMqttConn *conn, const FlMqttConnect *connect)
 	conn->keep_alive_s = choose_keep_alive((FlMqttVersion) conn->version, connect->keep_alive);
 	if (connect->client_id.len == 0)
 	{
-		char assigned[33];
+		char assigned[CLIENT_ID_SIZE];
 
 		make_client_id(assigned);
 		conn->pending->assigned = true;

@@ -83,7 +83,7 @@ fl_mqtt_decode_subscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMqtt
 	if (in.failed)
 		return FL_MQTT_MALFORMED(fault, "SUBSCRIBE is cut short");
 	if (subscribe->packet_id == 0)
-		return FL_MQTT_BROKEN(fault, "packet identifier 0");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "packet identifier 0");
 	if (version == FL_MQTT_5_0)
 		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(SUBSCRIBE), FL_MQTT_FROM_CLIENT, &subscribe->props, fault);
 	if (result != FL_OK)

@@ -22,7 +22,7 @@ fl_mqtt_decode_unsubscribe(const FlMqttFrame *frame, FlMqttVersion version, FlMq
 	if (in.failed)
 		return FL_MQTT_MALFORMED(fault, "UNSUBSCRIBE is cut short");
 	if (unsubscribe->packet_id == 0)
-		return FL_MQTT_BROKEN(fault, "packet identifier 0");
+		return FL_MQTT_BROKEN_OR_MALFORMED(fault, "packet identifier 0");
 	if (version == FL_MQTT_5_0)
 		result = fl_mqtt_decode_props(&in, FL_MQTT_BIT(UNSUBSCRIBE), FL_MQTT_FROM_CLIENT, &unsubscribe->props, fault);
 	if (result != FL_OK)

@@ -112,13 +112,17 @@ set_name(FlMqttConn *conn, FlSessionEvent *event, char *room)
 
 /* ---- CONNECT ---- */
 
+/* The greatest value of a limit is none: MQTT has a number that means for ever. */
 static uint32
 limit_expiry(const FlMqttConn *conn, uint32 expiry)
 {
 	const FlTenant *tenant = fl_mqtt_tenant(conn);
 
-	expiry = Min(expiry, (uint32) fl_max_session_expiry_s);
-	return tenant != NULL ? Min(expiry, (uint32) tenant->max_session_expiry_s) : expiry;
+	if (fl_max_session_expiry_s < PG_INT32_MAX)
+		expiry = Min(expiry, (uint32) fl_max_session_expiry_s);
+	if (tenant != NULL && tenant->max_session_expiry_s < PG_INT32_MAX)
+		expiry = Min(expiry, (uint32) tenant->max_session_expiry_s);
+	return expiry;
 }
 
 /* MQTT-3.1.2.11.2; a client of 3.x that asks for no clean session means for ever. */
@@ -450,7 +454,8 @@ fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
 	fl_buf_reset(&conn->door->out);
 	fl_session_encode_event(&conn->door->out, &event);
 	/* Where there is no room now, it is kept as long as it was announced. */
-	(void) fl_mqtt_write_events(conn, 0, false);
+	if (fl_mqtt_write_events(conn, 0, false) == FL_ERR_NONE)
+		conn->session_expiry_s = event.expiry_s;
 }
 
 /* Reading stops until the answer is here: a packet behind must not overtake. */

@@ -196,9 +196,9 @@ typedef enum FlMqttPropType
 	X(CORRELATION_DATA, 0x09, BINARY, true, FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT_WILL, 0)                                \
 	X(SUBSCRIPTION_ID, 0x0B, VARINT, false, FL_MQTT_BIT(PUBLISH) | FL_MQTT_BIT(SUBSCRIBE), FL_MQTT_BIT(PUBLISH))       \
 	X(SESSION_EXPIRY, 0x11, U32, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT(DISCONNECT), 0)       \
+	X(SERVER_KEEP_ALIVE, 0x13, U16, true, FL_MQTT_BIT(CONNACK), 0)                                                     \
 	X(TOPIC_ALIAS_MAXIMUM, 0x22, U16, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK), 0)                            \
 	X(ASSIGNED_CLIENT_ID, 0x12, STRING, true, FL_MQTT_BIT(CONNACK), 0)                                                 \
-	X(SERVER_KEEP_ALIVE, 0x13, U16, true, FL_MQTT_BIT(CONNACK), 0)                                                     \
 	X(AUTH_METHOD, 0x15, STRING, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT(AUTH), 0)             \
 	X(AUTH_DATA, 0x16, BINARY, true, FL_MQTT_BIT(CONNECT) | FL_MQTT_BIT(CONNACK) | FL_MQTT_BIT(AUTH), 0)               \
 	X(REQUEST_PROBLEM_INFO, 0x17, BOOL, true, FL_MQTT_BIT(CONNECT), 0)                                                 \

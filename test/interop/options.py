@@ -7,7 +7,7 @@ import base64
 import hashlib
 import os
 import re
-import shutil
+import secrets
 
 # Options that mean a setting with the same value.
 SETTINGS = {
@@ -19,15 +19,15 @@ SETTINGS = {
 }
 # Those that change nothing that a client could see, or that are handled together with others.
 SILENT = {'per_listener_settings', 'log_type', 'sys_interval', 'psk_hint', 'persistence'}
-# In the tests' names a tenant is needed for devices; their topics are nobody's matter, since they only log in.
-TENANT = "SELECT fleetlog.create_tenant('users', 'users/');"
+# Who has a key is a device, and a device is confined to its tenant's topics: those of the one script that has keys.
+TENANT = "SELECT fleetlog.create_tenant('keys', 'psk/'), fleetlog.allow('keys', 'publish', 'psk/#');"
 
 
 class Wish:
     def __init__(self):
         self.settings = {}
         self.sql = []
-        self.files = {}     # name in the data folder: where it comes from
+        self.files = {}     # name in the data folder: what it is made of
         self.notes = []
         self.ports = []
         self.key = None     # the persistence file
@@ -35,15 +35,16 @@ class Wish:
 
     def copy_files(self, data):
         """Keys must be readable by the server's user only, which a checkout's are not."""
-        for name, source in self.files.items():
-            shutil.copyfile(source, os.path.join(data, name))
-            os.chmod(os.path.join(data, name), 0o600)
+        for name, sources in self.files.items():
+            with open(os.path.join(data, name), 'wb', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                for source in sources:
+                    with open(source, 'rb') as part:
+                        file.write(part.read())
 
-    def file(self, name, source):
-        if os.path.exists(source):
-            self.files[name] = source
-        else:
-            self.notes.append(f'no file {source}')
+    def file(self, name, *sources):
+        present = [source for source in sources if source and os.path.exists(source)]
+        self.files[name] = present
+        self.notes += [f'no file {source}' for source in sources if source and source not in present]
 
 
 def quote(text):
@@ -75,17 +76,16 @@ def password_of(verifier, words):
 
 
 def add_users(wish, path, words):
-    """Users of a password file become devices; one whose password is not among the words has one that nobody knows."""
-    with open(path, encoding='utf-8') as file:
+    """Users become roles that may do what users may there; one whose password is not among the words has one that nobody knows."""
+    with open(path, encoding='utf-8', errors='replace') as file:
         lines = file.read().splitlines()
-    wish.sql.append(TENANT)
     for line in lines:
         name, colon, verifier = line.partition(':')
         if not name or not colon or line.startswith('#'):
             continue
-        password = password_of(verifier, words)
-        secret = quote(password) if password else "gen_random_uuid()::text"
-        wish.sql.append(f'SELECT fleetlog.create_device({quote(name)}, \'users\', password => {secret});')
+        role = '"' + name.replace('"', '""') + '"'
+        password = password_of(verifier, words) or secrets.token_hex()
+        wish.sql.append(f'CREATE ROLE {role} LOGIN PASSWORD {quote(password)}; GRANT SELECT, INSERT ON telemetry TO {role};')
 
 
 def add_keys(wish, path):
@@ -95,8 +95,8 @@ def add_keys(wish, path):
     wish.sql.append(TENANT)
     for line in lines:
         name, key = line.split(':', 1)
-        wish.sql.append(f"SELECT fleetlog.create_device({quote(name)}, 'users', password => gen_random_uuid()::text);")
-        wish.sql.append(f"INSERT INTO fleetlog.credential (tenant, device, kind, verifier) VALUES ('users', {quote(name)}, 'psk', {quote(key)});")
+        wish.sql.append(f"SELECT fleetlog.create_device({quote(name)}, 'keys', password => gen_random_uuid()::text);")
+        wish.sql.append(f"INSERT INTO fleetlog.credential (tenant, device, kind, verifier) VALUES ('keys', {quote(name)}, 'psk', {quote(key)});")
 
 
 def add_tls(wish, listener, folder):
@@ -104,7 +104,8 @@ def add_tls(wish, listener, folder):
         return os.path.join(folder, listener[name])
 
     if 'certfile' in listener:
-        wish.file('server.crt', path('certfile'))
+        # There the CAs' file is part of what the server shows.
+        wish.file('server.crt', path('certfile'), path('cafile') if 'cafile' in listener else None)
         wish.file('server.key', path('keyfile'))
         wish.settings.update({'fleetlog.tls_cert_file': 'server.crt', 'fleetlog.tls_key_file': 'server.key'})
     if 'cafile' in listener and (listener.get('require_certificate') == 'true' or 'crlfile' in listener):

@@ -17,6 +17,7 @@ import json
 import os
 import queue
 import random
+import re
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ import options
 
 STOCK = 2
 PATIENCE = 120  # seconds; machines may be busy
+DULL = re.compile(r'listens (for|on)|can hold|limit of open files|sessions are known|session journal|launcher|parameter|resource manager|Unix socket')
 
 
 def reserve(folder, port):
@@ -139,8 +141,9 @@ class Server:
             return [line for line in file if 'PANIC' in line or 'TRAP' in line or 'was terminated by signal' in line]
 
     def tail(self):
+        """What it said to its clients, without what each start and end says."""
         with open(self.log, encoding='utf-8', errors='replace') as file:
-            return file.read()[-8000:]
+            return ''.join(line for line in file if 'fleetlog' in line and not DULL.search(line))[-8000:]
 
     def remove(self):
         self.stop()
