@@ -72,6 +72,21 @@ pass('the last word may end it at once');
 $c = session('o30', expiry => 0);
 $c->send_hex('e0 07 00 05 11 0000012c');
 is($c->ending, '0x82', 'but not begin it');
+sub expiry { return $s->sql("SELECT expiry FROM fleetlog.stat_session WHERE client_id = '$_[0]'"); }
+$c = session('o30');
+$c->send_hex('e0 07 00 05 11 00001c20');
+$s->wait_for("SELECT NOT connected FROM fleetlog.stat_session WHERE client_id = 'o30'", 't', 'the end of the connection');
+is(expiry('o30'), '01:00:00', 'it may keep it longer, up to the limit');
+$s->sql("SELECT fleetlog.alter_tenant('acme', max_session_expiry => '10 minutes')");
+FleetlogTest::wait_until(sub { my $d = session('limited', expiry => 3600); my $cut = FleetlogTest::Mqtt::property($d->{connack}, 17); $d->disconnect; return $cut == 600 }, 'the limit of the tenant');
+$c = session('o30');
+$c->send_hex('e0 07 00 05 11 00001c20');
+$s->wait_for("SELECT NOT connected AND expiry <> '5 minutes' FROM fleetlog.stat_session WHERE client_id = 'o30'", 't', 'the end of the connection');
+is(expiry('o30'), '00:10:00', 'which may be its tenant\'s');
+$s->sql("SELECT fleetlog.alter_tenant('acme', max_session_expiry => '1 hour')");
+FleetlogTest::wait_until(sub { my $d = session('limited', expiry => 3600); my $whole = FleetlogTest::Mqtt::property($d->{connack}, 17); $d->disconnect; return $whole == 3600 }, 'the end of the limit');
+$c = session($_, expiry => 0), $c->disconnect for qw(o30 limited);
+gone($_) for qw(o30 limited);
 
 # Its time is up.
 $c = session('short', expiry => 1);

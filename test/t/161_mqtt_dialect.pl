@@ -163,6 +163,25 @@ is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1', password => 'pw-d
 is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1')), 0x86, 'not without its password');
 is(reason($s->raw->login(client_id => 'd1', user => 'acme/d1', password => '')), 0x86, 'nor with an empty one');
 is(reason($s->raw->login(client_id => 'nameless')), 0, 'without a name one is anonymous as before');
+my $empty = $s->raw;
+$empty->send_raw($empty->connect_packet(client_id => ''));
+like(FleetlogTest::Mqtt::property($empty->expect('CONNACK'), 18), qr/^auto-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/, 'an assigned client identifier');
+
+# ---- refused as Mosquitto does, and sessions for ever ----
+$s->set_conf('fleetlog.mqtt_dialect' => 'mosquitto', 'fleetlog.max_session_expiry' => 2147483647);
+FleetlogTest::wait_until(sub { reason($s->raw->login(client_id => 'named', user => 'fritz', password => 'secret')) == 0x87 }, 'dialect mosquitto');
+is(reason($s->raw(version => 4)->login(client_id => 'named', user => 'fritz', password => 'secret')), 5, 'mosquitto: return code 5 for a wrong name');
+$c = client('c');
+$c->send_hex('82 0a 0000 00 0004 74657374 00');
+is($c->ending, '0x81', 'mosquitto: 0x81 for packet identifier 0 in SUBSCRIBE');
+$c = client('c');
+$c->send_hex('a2 09 0000 00 0004 74657374');
+is($c->ending, '0x81', 'and in UNSUBSCRIBE');
+for my $forever (4294967294, 4294967295)
+{
+    is(FleetlogTest::Mqtt::property(client('forever', clean => 0, properties => [ [ 17, $forever ] ])->{connack}, 17), undef, "the greatest limit is none: $forever seconds");
+    is($s->sql("SELECT extract(epoch FROM expiry) FROM fleetlog.stat_session WHERE client_id = 'forever'"), "$forever.000000", 'and so it is kept');
+}
 is($s->crashes, '', 'no crash');
 $s->node->stop;
 done_testing();
