@@ -453,8 +453,11 @@ fl_mqtt_change_expiry(FlMqttConn *conn, uint32 expiry)
 		return;
 	fl_buf_reset(&conn->door->out);
 	fl_session_encode_event(&conn->door->out, &event);
-	/* Where there is no room now, it is kept as long as it was announced. */
-	if (fl_mqtt_write_events(conn, 0, false) == FL_ERR_NONE)
+	/*
+	 * Who comes back waits for it: he must not find a session that has ended.  Where
+	 * there is no room now, it is kept as long as it was announced.
+	 */
+	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_CHECKPOINT, true) == FL_ERR_NONE)
 		conn->session_expiry_s = event.expiry_s;
 }
 
