@@ -110,6 +110,9 @@ extern bool fl_positions_read(const uint8 *body, int32 len, FlPositionsRequest *
 extern void fl_positions_begin_answer(FlBuf *buf, int16 error, bool found);
 
 /* In a transaction: do what is asked, append the answer. */
+/* May the role act for the owner of a consumer?  In a transaction. */
+extern bool fl_positions_may_act(Oid role, Oid owner);
+
 extern void fl_positions_execute(FlPositionsRequest *request, FlBuf *answer);
 
 #endif							/* FLEETLOG_GROUPS_H */

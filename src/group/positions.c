@@ -155,8 +155,8 @@ count_good(const Items *items)
 
 /* ---- whose they are, and whether they are free --------------------------------------- */
 
-static bool
-may_act(Oid role, Oid owner)
+bool
+fl_positions_may_act(Oid role, Oid owner)
 {
 	Oid			admin = get_role_oid("fleetlog_admin", true);
 
@@ -176,7 +176,7 @@ on_owner(void *arg, HeapTuple tuple, TupleDesc desc)
 	Owners	   *owners = arg;
 	bool		isnull;
 
-	if (!may_act(owners->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
+	if (!fl_positions_may_act(owners->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
 		owners->refused = true;
 	owners->rows += DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
 }
@@ -335,7 +335,7 @@ on_position(void *arg, HeapTuple tuple, TupleDesc desc)
 	bool		isnull;
 	Datum		metadata;
 
-	if (!may_act(found->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
+	if (!fl_positions_may_act(found->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
 	{
 		found->refused = true;
 		return;
@@ -383,7 +383,7 @@ on_consumer(void *arg, HeapTuple tuple, TupleDesc desc)
 	FlPosition	item = {0};
 	bool		isnull;
 
-	if (!may_act(found->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
+	if (!fl_positions_may_act(found->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
 		return;
 	item.metadata = give_text(DatumGetTextPP(SPI_getbinval(tuple, desc, 2, &isnull)));
 	fl_positions_add(found->answer, &item);
