@@ -73,6 +73,8 @@ add_inflight(FlMqttConn *conn, uint16 packet_id, FlMqttSentState state, const Fl
 		sent->feed = message->feed;
 		sent->log_offset = message->log_offset;
 		sent->aside = message->aside;
+		sent->place = message->place;
+		sent->generation = message->generation;
 	}
 	return sent;
 }
@@ -491,6 +493,7 @@ write_ahead(FlMqttConn *conn)
 	FlMqttSubscriber *sub = conn->sub;
 	FlBuf *out = &conn->door->out;
 	uint16 before = sub->inflight_count;
+	bool *of_groups = NULL; /* by feed */
 	uint32 n = 0;
 
 	/* The session may be about to look back (history.c): no mark may be moved before it does. */
@@ -510,7 +513,15 @@ write_ahead(FlMqttConn *conn)
 		sub->inflight[sub->inflight_count - 1].aside = item->no_mark;
 		sub->inflight[sub->inflight_count - 1].shared = item->shared;
 		fl_mqtt_encode_sent(conn, out, &sub->inflight[sub->inflight_count - 1]);
+		if (!item->shared || item->message->feed < 0)
+			continue;
+		if (of_groups == NULL)
+			of_groups = MemoryContextAllocZero(conn->door->turn, sizeof(bool) * (Size) conn->door->feed_count);
+		of_groups[item->message->feed] = true;
 	}
+	/* No mark stands for what groups give. */
+	if (of_groups != NULL)
+		fl_mqtt_encode_share_starts(conn, out, of_groups);
 	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SENT, true) != FL_ERR_NONE)
 	{
 		sub->inflight_count = before;
@@ -768,6 +779,7 @@ fl_mqtt_deliver_again(FlMqttConn *conn, FlMqttMessage *message, const FlMqttSent
 		now->place = sent->place;
 		now->generation = sent->generation;
 		now->shared = sent->shared;
+		now->noted = true;
 	}
 	else if (sent->state == FL_MQTT_SENT_QOS2)
 		/* The client may have it, and hold its identifier. */

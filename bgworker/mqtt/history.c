@@ -419,18 +419,6 @@ fl_mqtt_share_start(const FlMqttFilter *filter, int feed)
 }
 
 void
-fl_mqtt_set_share_exact(FlMqttFilter *filter, int feed, int64 log_offset)
-{
-	note_start(filter, feed)->asked = log_offset;
-}
-
-int64
-fl_mqtt_share_exact(const FlMqttFilter *filter, int feed)
-{
-	return feed < filter->start_count ? filter->starts[feed].asked : 0;
-}
-
-void
 fl_mqtt_free_starts(FlMqttFilter *filter)
 {
 	if (filter->starts != NULL)
@@ -643,29 +631,9 @@ start_unsent(const FlMqttSubscriber *sub, const FlMqttFilter *filter, int feed)
 	return start;
 }
 
-/*
- * More than MAX_STARTS are not written: then what the others have been given comes
- * again after a reconnect, which QoS 1 allows.
- */
-/* The first record of a feed that a group gave it and that has no identifier yet: nothing else tells of it. */
-static int64
-first_given(const FlMqttSubscriber *sub, int feed)
-{
-	int64 first = PG_INT64_MAX;
-
-	for (uint32 i = 0; i < sub->queue_len; i++)
-	{
-		const FlMqttQueued *item = &sub->queue[(sub->queue_head + i) % sub->queue_cap];
-
-		if (item->shared && item->packet_id == 0 && item->message->feed == feed)
-			first = Min(first, item->message->log_offset);
-	}
-	return first;
-}
-
-/* Where its groups are; returns how many more may be written. */
+/* Where its groups are; feeds: only in those; returns how many more may be written. */
 static int
-encode_share_starts(FlMqttConn *conn, FlBuf *out, int left)
+encode_share_starts(FlMqttConn *conn, FlBuf *out, const bool *feeds, int left)
 {
 	dlist_iter iter;
 
@@ -675,17 +643,28 @@ encode_share_starts(FlMqttConn *conn, FlBuf *out, int left)
 		FlMqttBytes text = {filter->text, filter->len};
 
 		for (int i = 0; filter->share != NULL && i < conn->door->feed_count && left > 0; i++)
-			left -= encode_start(conn, out, text, i, Min(fl_mqtt_share_position(filter, i), first_given(conn->sub, i)), -1);
+			if (feeds == NULL || feeds[i])
+				left -= encode_start(conn, out, text, i, fl_mqtt_share_position(filter, i, feeds == NULL), -1);
 	}
 	return left;
 }
 
 void
+fl_mqtt_encode_share_starts(FlMqttConn *conn, FlBuf *out, const bool *feeds)
+{
+	(void) encode_share_starts(conn, out, feeds, MAX_STARTS);
+}
+
+/*
+ * More than MAX_STARTS are not written: then what the others have been given comes
+ * again after a reconnect, which QoS 1 allows.
+ */
+void
 fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
 					  const int64 *bookmarks)
 {
 	FlMqttDoor *door = conn->door;
-	int left = encode_share_starts(conn, out, MAX_STARTS);
+	int left = encode_share_starts(conn, out, NULL, MAX_STARTS);
 	dlist_iter iter;
 
 	for (int f = 0; seek != NULL && f < seek->filter_count; f++)

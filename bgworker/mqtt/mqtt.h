@@ -218,6 +218,7 @@ typedef struct FlMqttSent
 	bool retain;
 	bool aside; /* it moves no mark: a retained value, a group's, or ahead of where the session looks back to */
 	bool shared; /* a group gave it, and no other member is to have it at QoS 2 */
+	bool noted;  /* of a group: a checkpoint of the session has it */
 	bool released_again; /* in an earlier connection: it takes nothing of the quota of this one */
 	FlSharePlace *place; /* of a shared subscription, else NULL */
 	uint64 generation;   /* of place */
@@ -418,6 +419,8 @@ struct FlMqttMessage
 	int32 epoch; /* -1: not known */
 	int feed;    /* whose record it is; -1: of none that is read */
 	bool aside;  /* it does not come by the feed: a retained value, or for a group */
+	FlSharePlace *place; /* of the group that it is for; NULL: none */
+	uint64 generation;   /* of place */
 	FlMqttPublish publish; /* qos is that of the publisher */
 	FlMqttBytes client_id; /* of the publisher, for No Local */
 	FlMqttBytes tenant;
@@ -485,6 +488,8 @@ struct FlMqttDoor
 	dlist_head parked; /* those of them that only wait for the reader */
 	dlist_head draining; /* subscribers with something that has to be written before it leaves */
 	dlist_head shares;  /* groups of shared subscriptions with members here */
+	int share_count;
+	uint64 share_turn;  /* number of the turn, to tell who was served in it */
 	bool share_waiting; /* one waits for another door's turn */
 	FlMemoryCursor memory_at; /* of topics that are carried in memory only */
 	uint8 *memory_room;       /* NULL: nobody has subscribed to one yet */
@@ -693,8 +698,6 @@ extern void fl_mqtt_drop_filters(FlMqttConn *conn);
 /* The events of what such a packet will do, and a checkpoint before them.  *nothing: it does nothing. */
 extern void fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf *out, bool *nothing);
 extern void fl_mqtt_note_unsubscribe(FlMqttConn *conn, const FlMqttUnsubscribe *unsubscribe, FlBuf *out);
-/* Does a filter begin as one of a group does? */
-extern bool fl_mqtt_is_shared(const uint8 *text, Size len);
 /* A filter of an earlier connection, whose session has these events; false: it has no right to it any more. */
 extern bool fl_mqtt_restore_filter(FlMqttConn *conn, const FlSessionEvent *event, const uint8 *events, Size len);
 extern FlMqttSubscriber *fl_mqtt_get_subscriber(FlMqttConn *conn);
@@ -840,6 +843,8 @@ extern void fl_mqtt_forget_starts(FlMqttConn *conn);
 extern void fl_mqtt_seek_init(FlMqttDoor *door, FlMqttSeek *seek, int filters);
 extern void fl_mqtt_seek_add(FlMqttSeek *seek, FlMqttBytes text, const FlMqttStart *start);
 /* Where its filters begin that is ahead of the bookmarks (-1: none), as events. */
+/* Where its groups are in the feeds of which `feeds` is true, beside deliveries that are being written. */
+extern void fl_mqtt_encode_share_starts(FlMqttConn *conn, FlBuf *out, const bool *feeds);
 extern void fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
 								  const int64 *bookmarks);
 extern void fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event);
@@ -847,9 +852,6 @@ extern bool fl_mqtt_is_start_of(const FlMqttFilter *filter, const FlSessionEvent
 /* Where the group of a shared filter was; -1: unknown.  Only while the filter is restored. */
 extern void fl_mqtt_set_share_start(FlMqttFilter *filter, int feed, int64 log_offset);
 extern int64 fl_mqtt_share_start(const FlMqttFilter *filter, int feed);
-/* Below this record the session has had what its group gave it at QoS 2. */
-extern void fl_mqtt_set_share_exact(FlMqttFilter *filter, int feed, int64 log_offset);
-extern int64 fl_mqtt_share_exact(const FlMqttFilter *filter, int feed);
 extern void fl_mqtt_free_starts(FlMqttFilter *filter);
 /* Where a cursor of -1 stands. */
 extern int64 fl_mqtt_find_start(FlMqttConn *conn, int feed, int64 tail);
@@ -922,9 +924,14 @@ extern void fl_mqtt_share_leave(FlMqttFilter *member);
 extern void fl_mqtt_share_refresh(FlMqttDoor *door);
 extern void fl_mqtt_share_run(FlMqttDoor *door);
 extern void fl_mqtt_share_return(FlMqttConn *conn);
-/* Offset up to which its group has taken the records of a feed; -1: it takes none of it. */
-extern int64 fl_mqtt_share_position(const FlMqttFilter *member, int feed);
+/*
+ * From where on its group is to read a feed after a crash, beside what this member has
+ * under way at QoS 2, and in a checkpoint at QoS 1; -1: it takes none of it.
+ */
+extern int64 fl_mqtt_share_position(const FlMqttFilter *member, int feed, bool checkpoint);
 extern void fl_mqtt_share_keep(FlMqttConn *conn);
+/* A checkpoint was handed over that has what is under way. */
+extern void fl_mqtt_share_noted(FlMqttConn *conn);
 /* Of what is to be sent again, the messages of groups that other members have not been given meanwhile. */
 extern void fl_mqtt_share_take_back(FlMqttConn *conn);
 

@@ -240,7 +240,8 @@ fl_mqtt_leave_bookmarks(FlMqttConn *conn)
 		return;
 	fl_buf_reset(&conn->door->out);
 	fl_mqtt_encode_checkpoint(conn, &conn->door->out, true, NULL);
-	(void) fl_mqtt_write_events(conn, FL_MQTT_COOKIE_CHECKPOINT, true);
+	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_CHECKPOINT, true) == FL_ERR_NONE)
+		fl_mqtt_share_noted(conn);
 }
 
 /*
@@ -265,7 +266,8 @@ fl_mqtt_save_bookmarks(FlMqttConn *conn)
 	sub->saved_delivered = sub->delivered;
 	fl_buf_reset(&conn->door->out);
 	fl_mqtt_encode_checkpoint(conn, &conn->door->out, false, NULL);
-	(void) fl_mqtt_write_events(conn, 0, false);
+	if (fl_mqtt_write_events(conn, 0, false) == FL_ERR_NONE)
+		fl_mqtt_share_noted(conn);
 }
 
 /* ---- the next connection ---- */
@@ -337,8 +339,7 @@ take_event(FlMqttConn *conn, const FlSessionEvent *e)
 				set_cursor(conn, feed, e->log_offset);
 			break;
 		case FL_SESSION_EXACT:
-			/* That of groups is for when they are joined. */
-			if (feed >= 0 && e->qos != 1)
+			if (feed >= 0)
 				set_exact(conn, feed, e);
 			break;
 		case FL_SESSION_START:
@@ -378,22 +379,14 @@ fl_mqtt_restore_share_starts(FlMqttFilter *filter, const uint8 *events, Size len
 	FlMqttDoor *door = filter->conn->door;
 	FlSessionReader reader;
 	FlSessionEvent e;
-	int groups = 0;
 
 	fl_session_reader_init(&reader, events, len);
 	while (fl_session_next_event(&reader, &e))
 	{
-		bool is_start = fl_mqtt_is_start_of(filter, &e);
-		bool is_exact = e.type == FL_SESSION_EXACT && e.qos == 1;
-		int feed = is_start || is_exact ? find_feed(door, &e) : -1;
+		int feed = fl_mqtt_is_start_of(filter, &e) ? find_feed(door, &e) : -1;
 
-		if (e.type == FL_SESSION_SUBSCRIBED && fl_mqtt_is_shared(e.text, e.text_len))
-			groups++;
-		/* Filters come first.  Of several groups a mark does not tell which one it is of. */
-		if (feed >= 0 && is_start)
+		if (feed >= 0)
 			fl_mqtt_set_share_start(filter, feed, e.log_offset);
-		else if (feed >= 0 && groups == 1)
-			fl_mqtt_set_share_exact(filter, feed, e.log_offset);
 	}
 }
 

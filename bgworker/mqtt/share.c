@@ -5,7 +5,8 @@
  * A group does not take part in the shared feed.  It has a position of its own in
  * every shard, which all front doors move together (fleetlog/share.h): a door
  * reads on from there, takes a record when one of its members has room for it, and
- * hands it to that member.  What nobody has room for stays in the log, so nothing
+ * hands it to that member.  Groups that are at the same place of a shard read it
+ * together, in one pass.  What nobody has room for stays in the log, so nothing
  * of a group is ever queued, dropped or read by a lagging connection.
  *
  * What a member had not acknowledged at QoS 1 when it went goes to the others,
@@ -26,12 +27,16 @@
 
 #include "common/cryptohash.h"
 #include "common/sha2.h"
+#include "mb/pg_wchar.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 
 #define WAIT_MS 20 /* for the door whose turn it is */
+#define LOW_MS 50 /* between looks at what is under way */
+#define LOW_MANY_MS 1000 /* ... to many members */
+#define MANY 100	/* members, of whom not each checkpoint looks at all */
 
 /* How far a group is in the shard of one feed. */
 typedef struct SharePlace
@@ -41,6 +46,7 @@ typedef struct SharePlace
 	FlLogPosition pos; /* hint for the reader, good while its offset is the shared one */
 	int64 blocked_at;  /* offset that waits for another door's turn; -1: none */
 	int64 blocked_ms;  /* since when */
+	uint64 served;     /* door->share_turn in which it was read to */
 } SharePlace;
 
 /* A group with members at this door. */
@@ -55,6 +61,8 @@ struct FlMqttShare
 	Oid role; /* of all members; InvalidOid: none */
 	int place_count;
 	SharePlace *places; /* by feed number */
+	int64 low_ms;       /* when it was last said what is under way */
+	FlShareName name;
 	uint8 digest[16];
 	uint16 len;
 	uint8 filter[FLEXIBLE_ARRAY_MEMBER];
@@ -108,11 +116,12 @@ enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
 	memcpy(key.group, share->digest, sizeof(key.group));
 	key.stream = feed->stream;
 	key.shard = feed->shard;
-	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since, share->anew);
+	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since, share->anew,
+								&share->name);
 	if (at->shared == NULL)
 		return false;
-	if (share->restoring != NULL && fl_mqtt_share_exact(share->restoring, number) > 0)
-		fl_share_raise_exact(at->shared, Min(fl_mqtt_share_exact(share->restoring, number), tail));
+	if (share->restoring != NULL && fl_mqtt_share_start(share->restoring, number) > 0)
+		fl_share_raise_exact(at->shared, Min(fl_mqtt_share_start(share->restoring, number), tail));
 	at->generation = at->shared->generation;
 	at->blocked_at = -1;
 	memset(&at->pos, 0, sizeof(at->pos));
@@ -192,6 +201,24 @@ make_digest(const FlMqttFilter *member, uint8 out[16])
 	memcpy(out, digest, 16);
 }
 
+/* What is too long for the view ends with a whole character. */
+static void
+set_name(FlMqttShare *share, const FlMqttFilter *member)
+{
+	const FlMqttWho *who = member->conn->who;
+	FlShareName *name = &share->name;
+	int filter_len;
+
+	name->tenant_len = who->tenant_len;
+	memcpy(name->text, fl_mqtt_who_tenant(who), who->tenant_len);
+	name->role_len = who->role_len;
+	memcpy(name->text + who->tenant_len, fl_mqtt_who_role(who), who->role_len);
+	filter_len = pg_mbcliplen((const char *) member->text, member->len,
+							  FL_SHARE_NAME_MAX - name->tenant_len - name->role_len);
+	memcpy(name->text + name->tenant_len + name->role_len, member->text, (Size) filter_len);
+	name->filter_len = (uint16) filter_len;
+}
+
 static FlMqttShare *
 get_share(FlMqttDoor *door, const FlMqttFilter *member)
 {
@@ -210,10 +237,12 @@ get_share(FlMqttDoor *door, const FlMqttFilter *member)
 	share->role = member->conn->who->role;
 	dlist_init(&share->members);
 	share->since = member->since;
+	set_name(share, member);
 	memcpy(share->digest, digest, sizeof(digest));
 	share->len = member->len - member->skip;
 	memcpy(share->filter, member->text + member->skip, share->len);
 	dlist_push_tail(&door->shares, &share->node);
+	door->share_count++;
 	return share;
 }
 
@@ -224,6 +253,7 @@ free_share(FlMqttDoor *door, FlMqttShare *share)
 	for (int i = 0; i < share->place_count; i++)
 		leave_place(door, &share->places[i]);
 	dlist_delete(&share->node);
+	door->share_count--;
 	if (share->places != NULL)
 		pfree(share->places);
 	pfree(share);
@@ -298,14 +328,87 @@ fl_mqtt_share_join(FlMqttFilter *member, bool restored)
 
 /* ---- over connections ---- */
 
+/*
+ * The lowest record of a place that is under way to a member here and in no journal.
+ * One at QoS 2 waits in the queue until it is; without a session it is lost with its
+ * connection, as the standard asks (MQTT-4.8.2-5).  writing: whose deliveries with
+ * identifiers are being written at QoS 2; in a checkpoint those at QoS 1, too.
+ */
+static int64
+lowest_under_way(const FlMqttShare *share, const SharePlace *at, const FlMqttConn *writing, bool checkpoint)
+{
+	int64 low = PG_INT64_MAX;
+	dlist_iter iter;
+
+	dlist_foreach (iter, (dlist_head *) &share->members)
+	{
+		const FlMqttConn *conn = dlist_container(FlMqttFilter, share_node, iter.cur)->conn;
+		const FlMqttSubscriber *sub = conn->sub;
+
+		for (int i = 0; (conn != writing || !checkpoint) && i < sub->inflight_count; i++)
+		{
+			const FlMqttSent *sent = &sub->inflight[i];
+
+			if (sent->place == at->shared && sent->generation == at->generation && !sent->noted &&
+				sent->state == FL_MQTT_SENT_QOS1)
+				low = Min(low, sent->log_offset);
+		}
+		for (uint32 i = 0; i < sub->queue_len; i++)
+		{
+			const FlMqttQueued *item = &sub->queue[(sub->queue_head + i) % sub->queue_cap];
+
+			if (item->message->place == at->shared && item->message->generation == at->generation &&
+				(conn != writing || item->packet_id == 0))
+				low = Min(low, item->message->log_offset);
+		}
+	}
+	return low;
+}
+
 int64
-fl_mqtt_share_position(const FlMqttFilter *member, int feed)
+fl_mqtt_share_position(const FlMqttFilter *member, int feed, bool checkpoint)
 {
 	const FlMqttShare *share = member->share;
+	int door = member->conn->door->index;
+	FlSharePlace *place;
 
 	if (share == NULL || feed >= share->place_count || share->places[feed].shared == NULL)
 		return -1;
-	return (int64) pg_atomic_read_u64(&share->places[feed].shared->position);
+	place = share->places[feed].shared;
+	return fl_share_safe(place, door,
+						 share->member_count > MANY ? place->low[door]
+													: lowest_under_way(share, &share->places[feed], member->conn, checkpoint));
+}
+
+void
+fl_mqtt_share_noted(FlMqttConn *conn)
+{
+	for (int i = 0; i < conn->sub->inflight_count; i++)
+		conn->sub->inflight[i].noted = true;
+}
+
+/* What was acknowledged, or is in the journal by now, is not read again after a crash. */
+static void
+raise_low(FlMqttDoor *door, FlMqttShare *share)
+{
+	int64 now = fl_net_now(door->net);
+
+	if (now - share->low_ms < (share->member_count > MANY ? LOW_MANY_MS : LOW_MS))
+	{
+		/* Nothing else may happen here until it is time. */
+		for (int i = 0; i < share->place_count; i++)
+			if (share->places[i].shared != NULL && share->places[i].shared->low[door->index] != PG_INT64_MAX)
+				door->share_waiting = true;
+		return;
+	}
+	share->low_ms = now;
+	for (int i = 0; i < share->place_count; i++)
+	{
+		SharePlace *at = &share->places[i];
+
+		if (at->shared != NULL && at->shared->low[door->index] != PG_INT64_MAX)
+			fl_share_set_low(at->shared, at->generation, door->index, lowest_under_way(share, at, NULL, false));
+	}
 }
 
 /* The connection closes, and its session goes on: its groups stay where they are. */
@@ -422,7 +525,7 @@ select_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecor
 
 /* Hands door->message to the member, which has room, and puts it behind the others. */
 static void
-hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const SharePlace *at, int64 log_offset)
+hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const SharePlace *at)
 {
 	FlMqttMessage *message = &door->message;
 	FlMqttConn *conn = member->conn;
@@ -432,19 +535,11 @@ hand_to(FlMqttDoor *door, FlMqttShare *share, FlMqttFilter *member, const ShareP
 					 .shared = true,
 					 .ids = &member->id,
 					 .id_count = member->id != 0 ? 1 : 0};
-	uint16 before = conn->sub->inflight_count;
 
+	message->place = at->shared;
+	message->generation = at->generation;
 	door->current_lag = conn;
 	(void) fl_mqtt_deliver(conn, &message, &how);
-	/* Not when it was too large for the client, or expired. */
-	if (conn->sub->inflight_count > before)
-	{
-		FlMqttSent *sent = &conn->sub->inflight[before];
-
-		sent->place = at->shared;
-		sent->generation = at->generation;
-		sent->log_offset = log_offset;
-	}
 	door->current_lag = NULL;
 	dlist_delete(&member->share_node);
 	dlist_push_tail(&share->members, &member->share_node);
@@ -463,7 +558,7 @@ hand_returned(FlMqttDoor *door, FlMqttShare *share, int number, FlMqttFilter *me
 	int64 wanted;
 
 	/* Retention may have been quicker. */
-	if (!fl_share_take_returned(at->shared, &wanted) || wanted < head)
+	if (!fl_share_take_returned(at->shared, door->index, &wanted) || wanted < head)
 		return;
 	pos.offset = wanted;
 	reader = fl_log_reader_begin(feed->stream, feed->shard, &pos, tail);
@@ -472,7 +567,7 @@ hand_returned(FlMqttDoor *door, FlMqttShare *share, int number, FlMqttFilter *me
 		fl_batch_decoder_open(door->decoder, &batch);
 		while (fl_batch_decoder_next(door->decoder, &rec))
 			if (rec.log_offset == wanted && select_record(door, share, number, &rec))
-				hand_to(door, share, member, at, wanted);
+				hand_to(door, share, member, at);
 	}
 	fl_log_reader_end(reader);
 }
@@ -518,52 +613,95 @@ offer_record(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogRecord
 	if (claim == FL_SHARE_WAIT)
 		return false;
 	if (claim == FL_SHARE_MINE)
-		hand_to(door, share, member, at, rec->log_offset);
+		hand_to(door, share, member, at);
 	if (wake >= 0)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, wake);
 	return true;
 }
 
-/* Reads on from where the group is, up to the durable tail. */
+/* ---- one pass over a shard for all groups ---- */
+
+/* Groups that read a shard together: each is there from its own position on, until it can take no more. */
+typedef struct Pass
+{
+	int number; /* of the feed */
+	int count;
+	FlMqttShare **shares; /* those that can take no more are taken out */
+	FlLogPosition pos;
+} Pass;
+
+/* Nothing below pos is for it any more. */
 static void
-read_on(FlMqttDoor *door, FlMqttShare *share, int number, int64 tail, int *budget)
+leave_pass(FlMqttDoor *door, FlMqttShare *share, int number, const FlLogPosition *pos)
 {
 	SharePlace *at = &share->places[number];
-	FlMqttFeed *feed = &door->feeds[number];
-	FlLogReader *reader = fl_log_reader_begin(feed->stream, feed->shard, &at->pos, tail);
-	bool taken = true;
+
+	at->pos = *pos;
+	at->served = door->share_turn;
+	fl_share_skip(at->shared, pos->offset);
+}
+
+/* Hands a batch out; *start is where it was begun to be read. */
+static void
+offer_batch(FlMqttDoor *door, Pass *pass, const FlStoredBatch *batch, const FlLogPosition *start)
+{
+	FlLogRecord rec;
+
+	fl_batch_decoder_open(door->decoder, batch);
+	while (pass->count > 0 && fl_batch_decoder_next(door->decoder, &rec))
+	{
+		if (rec.log_offset < start->offset)
+			continue;
+		for (int i = 0; i < pass->count;)
+		{
+			/* The same batch again, from this record on. */
+			FlLogPosition here = *start;
+
+			here.offset = rec.log_offset;
+			if (offer_record(door, pass->shares[i], pass->number, &rec))
+				i++;
+			else
+			{
+				leave_pass(door, pass->shares[i], pass->number, &here);
+				pass->shares[i] = pass->shares[--pass->count];
+			}
+		}
+	}
+}
+
+/* Reads on from the position of the first, up to the durable tail. */
+static void
+read_on(FlMqttDoor *door, Pass *pass, int64 tail, int *budget)
+{
+	FlMqttFeed *feed = &door->feeds[pass->number];
+	FlLogReader *reader = fl_log_reader_begin(feed->stream, feed->shard, &pass->pos, tail);
 
 	fl_log_reader_bound(reader, FL_MQTT_CATCHUP_PAGES);
-	while (taken && *budget > 0)
+	while (pass->count > 0 && *budget > 0)
 	{
-		FlLogPosition start = at->pos;
+		FlLogPosition start = pass->pos;
 		FlStoredBatch batch;
-		FlLogRecord rec;
 
 		if (!fl_log_reader_next(reader, &batch))
 		{
 			door->feed_more = door->feed_more || fl_log_reader_stopped(reader);
 			break;
 		}
-		fl_batch_decoder_open(door->decoder, &batch);
-		while (taken && fl_batch_decoder_next(door->decoder, &rec))
-		{
-			if (rec.log_offset < start.offset)
-				continue;
-			taken = offer_record(door, share, number, &rec);
-			if (!taken)
-			{
-				/* The same batch again, from this record on. */
-				at->pos = start;
-				at->pos.offset = rec.log_offset;
-			}
-		}
+		offer_batch(door, pass, &batch, &start);
 		*budget -= batch.count;
 	}
 	fl_log_reader_end(reader);
-	fl_share_skip(at->shared, at->pos.offset);
-	if (at->pos.offset >= tail)
-		fl_share_end_turn(at->shared, door->index);
+	for (int i = 0; i < pass->count; i++)
+	{
+		SharePlace *at = &pass->shares[i]->places[pass->number];
+
+		/* One that is further was not reached. */
+		if ((int64) pg_atomic_read_u64(&at->shared->position) > pass->pos.offset)
+			continue;
+		leave_pass(door, pass->shares[i], pass->number, &pass->pos);
+		if (pass->pos.offset >= tail)
+			fl_share_end_turn(at->shared, door->index);
+	}
 }
 
 static void
@@ -577,25 +715,18 @@ skip_lost(FlMqttDoor *door, FlMqttShare *share, int number, int64 lost, int64 he
 							 door->feeds[number].shard)));
 }
 
-static void
-run_place(FlMqttDoor *door, FlMqttShare *share, int number, int *budget)
+/* What was returned goes first.  True: some member takes what comes after it, and there is something. */
+static bool
+prepare_place(FlMqttDoor *door, FlMqttShare *share, int number, int64 head, int64 tail, int *budget)
 {
 	SharePlace *at = &share->places[number];
-	FlMqttFeed *feed = &door->feeds[number];
 	FlMqttFilter *member;
-	int64 position;
-	int64 head;
-	int64 tail;
+	int64 position = (int64) pg_atomic_read_u64(&at->shared->position);
 
-	if (at->shared == NULL || feed->gone || feed->retry_ms > fl_net_now(door->net) ||
-		!fl_mqtt_feed_bounds(feed, &head, &tail))
-		return;
-	position = (int64) pg_atomic_read_u64(&at->shared->position);
 	if (position >= tail && pg_atomic_read_u32(&at->shared->nreturned) == 0)
-		return;
+		return false;
 	member = choose_member(share);
 	fl_share_set_busy(at->shared, door->index, member == NULL);
-	door->current_feed = number;
 	if (member != NULL)
 		fl_mqtt_begin_transaction(door);
 	for (; member != NULL && *budget > 0 && pg_atomic_read_u32(&at->shared->nreturned) > 0; (*budget)--)
@@ -613,8 +744,53 @@ run_place(FlMqttDoor *door, FlMqttShare *share, int number, int *budget)
 		memset(&at->pos, 0, sizeof(at->pos));
 		at->pos.offset = position;
 	}
-	if (member != NULL && position < tail)
-		read_on(door, share, number, tail, budget);
+	return member != NULL && position < tail;
+}
+
+/* Others of this shard that are as far as the first, or further, and have not been served in this turn. */
+static void
+add_others(FlMqttDoor *door, Pass *pass, int64 head, int64 tail, int *budget)
+{
+	dlist_iter iter;
+
+	dlist_foreach (iter, &door->shares)
+	{
+		FlMqttShare *share = dlist_container(FlMqttShare, node, iter.cur);
+		SharePlace *at = pass->number < share->place_count ? &share->places[pass->number] : NULL;
+
+		if (share == pass->shares[0] || at == NULL || at->shared == NULL || at->served == door->share_turn ||
+			(int64) pg_atomic_read_u64(&at->shared->position) < pass->pos.offset)
+			continue;
+		if (prepare_place(door, share, pass->number, head, tail, budget))
+			pass->shares[pass->count++] = share;
+		else
+			at->served = door->share_turn;
+	}
+}
+
+/* Served are, beside this group, all others that are where it comes by. */
+static void
+run_place(FlMqttDoor *door, FlMqttShare *share, int number, int *budget)
+{
+	SharePlace *at = &share->places[number];
+	FlMqttFeed *feed = &door->feeds[number];
+	Pass pass = {.number = number, .count = 1};
+	int64 head;
+	int64 tail;
+
+	if (at->shared == NULL || at->served == door->share_turn || feed->gone ||
+		feed->retry_ms > fl_net_now(door->net) || !fl_mqtt_feed_bounds(feed, &head, &tail))
+		return;
+	door->current_feed = number;
+	if (prepare_place(door, share, number, head, tail, budget))
+	{
+		pass.shares = MemoryContextAlloc(door->turn, sizeof(FlMqttShare *) * (Size) door->share_count);
+		pass.shares[0] = share;
+		pass.pos = at->pos;
+		add_others(door, &pass, head, tail, budget);
+		read_on(door, &pass, tail, budget);
+		pfree(pass.shares);
+	}
 	door->current_feed = -1;
 }
 
@@ -626,6 +802,7 @@ fl_mqtt_share_run(FlMqttDoor *door)
 	dlist_node *last;
 
 	door->share_waiting = false;
+	door->share_turn++;
 	if (dlist_is_empty(&door->shares))
 		return;
 	last = dlist_tail_node(&door->shares);
@@ -637,6 +814,7 @@ fl_mqtt_share_run(FlMqttDoor *door)
 
 		dlist_delete(node);
 		dlist_push_tail(&door->shares, node);
+		raise_low(door, share);
 		for (int i = 0; i < share->place_count && budget > 0; i++)
 			run_place(door, share, i, &budget);
 		if (node == last)

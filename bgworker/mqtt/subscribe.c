@@ -65,16 +65,10 @@ filter_prefix(FlMqttBytes text)
 	return fl_history_topic_parse(text.data, text.len, &from, &len, &why) == FL_HISTORY_TOPIC_OK ? (uint16) len : 0;
 }
 
-bool
-fl_mqtt_is_shared(const uint8 *text, Size len)
-{
-	return len >= SHARE_LEN && memcmp(text, SHARE, SHARE_LEN) == 0;
-}
-
 static bool
 is_shared(FlMqttBytes text)
 {
-	return fl_mqtt_is_shared(text.data, text.len);
+	return text.len >= SHARE_LEN && memcmp(text.data, SHARE, SHARE_LEN) == 0;
 }
 
 static FlMqttBytes

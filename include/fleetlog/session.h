@@ -66,7 +66,7 @@ typedef enum FlSessionItemKind
 typedef struct FlSessionItem
 {
 	uint16		packet_id;
-	uint8		qos;			/* of a message 1 or 2; of EXACT 0 or 2, or 1: at QoS 2, of groups */
+	uint8		qos;			/* of a message 1 or 2; of EXACT 0 or 2 */
 	uint8		kind;			/* FlSessionItemKind */
 	uint32		hash;			/* of RECEIVED and START; of SENT: which came first */
 	Oid			stream;

@@ -50,7 +50,7 @@ typedef enum FlSessionEventType
 	FL_SESSION_SENT = 14,         /* a record is about to be sent under this identifier of ours */
 	FL_SESSION_SENT_RELEASED = 15, /* its PUBREC has come */
 	FL_SESSION_SENT_DONE = 16,     /* PUBACK or PUBCOMP has come */
-	FL_SESSION_EXACT = 17, /* below this record of a shard nothing is sent at this QoS any more but what is under way; QoS 1: at QoS 2, of groups */
+	FL_SESSION_EXACT = 17, /* below this record of a shard nothing is sent at this QoS any more but what is under way */
 	FL_SESSION_START = 18, /* below this record of a shard nothing is for one of its filters */
 	FL_SESSION_WILL = 19,  /* what is to be published when its client has been away for so long */
 	FL_SESSION_WILL_DONE = 20 /* ... and has been, or is not to be any more */
@@ -60,7 +60,7 @@ typedef enum FlSessionEventType
 typedef struct FlSessionEvent
 {
 	uint8_t type;        /* FlSessionEventType */
-	uint8_t qos;         /* RECEIVED, SENT: 1 or 2; EXACT: 0 to 2; SUBSCRIBED: 0 to 2 */
+	uint8_t qos;         /* RECEIVED, SENT: 1 or 2; EXACT: 0 or 2; SUBSCRIBED: 0 to 2 */
 	uint16_t generation; /* of the session's number: which of those that had it */
 	uint32_t session;    /* number, from 1 */
 	uint16_t packet_id;  /* RECEIVED, RELEASED, SENT and what follows it */

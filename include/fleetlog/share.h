@@ -17,6 +17,11 @@
  * Records that a member had not acknowledged when it went are returned to the
  * place, and taken by others before anything new.
  *
+ * For a crash, each door keeps below what it has under way that is not in the journal
+ * (low): a session's checkpoint says that its groups go on there, so that nothing is
+ * lost whichever session comes back first.  It is raised now and then, and lowered
+ * with each record taken, so it may be too low and is never too high.
+ *
  * A place stays without members while sessions that are away have the group: who
  * comes first goes on where it is, with what was returned.  How long, is told by
  * those who leave (fl_share_keep); whether a session still has it, when somebody
@@ -41,6 +46,7 @@
 #define FL_SHARE_PLACES		1024	/* over all groups and shards; more: SUBACK 0x97 */
 #define FL_SHARE_RETURNED	512 /* records of a place that wait to be taken again */
 #define FL_SHARE_RUN		16	/* records that a door takes in its turn */
+#define FL_SHARE_NAME_MAX	320 /* bytes of a name for the view; what is longer is cut */
 
 typedef struct FlShareKey
 {
@@ -48,6 +54,15 @@ typedef struct FlShareKey
 	Oid			stream;
 	int32		shard;
 } FlShareKey;
+
+/* For the view: three texts, each behind the other. */
+typedef struct FlShareName
+{
+	uint16		tenant_len;
+	uint16		role_len;
+	uint16		filter_len;		/* `$share/group/filter` */
+	char		text[FL_SHARE_NAME_MAX];
+} FlShareName;
 
 typedef struct FlSharePlace
 {
@@ -64,15 +79,18 @@ typedef struct FlSharePlace
 	uint32		turn;			/* number of the member whose door goes next */
 	uint32		run;			/* records taken in this turn */
 	uint16		at_door[FL_MAX_FRONT_DOORS];	/* members of each door */
+	int64		low[FL_MAX_FRONT_DOORS];	/* of each door: nothing below is under way that no journal has */
+	FlShareName name;
 	int64		returned[FL_SHARE_RETURNED];
 } FlSharePlace;
 
 /*
  * This door has so many members in the group (at least one); makes the place at
  * `from` if there is none, or if `anew` none with members.  NULL: all places are in use.
+ * name is for the view.
  */
 extern FlSharePlace *fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since,
-									bool anew);
+									bool anew, const FlShareName *name);
 
 /* A session of the group that comes back has had everything at QoS 2 below this record. */
 extern void fl_share_raise_exact(FlSharePlace *place, int64 log_offset);
@@ -108,6 +126,19 @@ extern void fl_share_skip(FlSharePlace *place, int64 to);
 /* This door has taken what there was: the next record is the next one's. */
 extern void fl_share_end_turn(FlSharePlace *place, int door);
 
+/*
+ * Nothing below is under way to members of this door that is not in the journal with
+ * their sessions; PG_INT64_MAX: nothing at all.  Taking a record lowers it by itself.
+ */
+extern void fl_share_set_low(FlSharePlace *place, uint64 generation, int door, int64 low);
+
+/*
+ * From where on the log has all that a crash would take from the group: below, each
+ * record has been acknowledged or is in the journal.  own: what fl_share_set_low would
+ * be told of this door.
+ */
+extern int64 fl_share_safe(FlSharePlace *place, int door, int64 own);
+
 /* No member of this door has room now (true), or one has again. */
 extern void fl_share_set_busy(FlSharePlace *place, int door, bool busy);
 
@@ -118,7 +149,7 @@ extern void fl_share_set_busy(FlSharePlace *place, int door, bool busy);
 extern bool fl_share_return(FlSharePlace *place, uint64 generation, int64 log_offset, uint32 *wake);
 
 /* The lowest returned record, taken out; false: none. */
-extern bool fl_share_take_returned(FlSharePlace *place, int64 *log_offset);
+extern bool fl_share_take_returned(FlSharePlace *place, int door, int64 *log_offset);
 
 /* This one, for the member that returned it and is back; false: it is not there. */
 extern bool fl_share_take_back(FlSharePlace *place, int64 log_offset);

@@ -59,6 +59,13 @@ COMMENT ON VIEW fleetlog.presence IS
 	'who is online, and since when: connected clients, clients that are away and have a session that waits for them, and devices with neither';
 GRANT SELECT ON fleetlog.presence TO fleetlog_admin, pg_monitor;
 
+CREATE FUNCTION fleetlog._stat_share(OUT tenant text, OUT role text, OUT filter text, OUT stream oid, OUT shard int, OUT "position" bigint,
+	OUT members int, OUT returned int) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'fl_sql_stat_share' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
+COMMENT ON FUNCTION fleetlog._stat_share() IS 'internal: groups of shared subscriptions, for fleetlog.stat_group';
+REVOKE ALL ON FUNCTION fleetlog._stat_share() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fleetlog._stat_share() TO fleetlog_admin, pg_monitor;
+
 GRANT EXECUTE ON FUNCTION fleetlog._stat_subscription() TO fleetlog_admin, pg_monitor;
 GRANT SELECT ON fleetlog.stat_subscription TO fleetlog_admin, pg_monitor;
 GRANT EXECUTE ON FUNCTION fleetlog._stat_session() TO fleetlog_admin, pg_monitor;

@@ -32,8 +32,13 @@ CREATE VIEW fleetlog.stat_group AS
 	FROM p
 	LEFT JOIN fleetlog._stat_shard() s ON s.stream OPERATOR(pg_catalog.=) p.stream::pg_catalog.oid AND s.shard OPERATOR(pg_catalog.=) p.shard
 	LEFT JOIN fleetlog.tenant t ON pg_catalog.pg_get_userbyid(p.owner) OPERATOR(pg_catalog.=) 'fleetlog_worker'
-		AND t.name OPERATOR(pg_catalog.=) pg_catalog.split_part(p.name, '/', 1);
+		AND t.name OPERATOR(pg_catalog.=) pg_catalog.split_part(p.name, '/', 1)
+	UNION ALL
+	SELECT 'mqtt', g.tenant, g.role, pg_catalog.split_part(g.filter, '/', 2), g.filter, g.stream::pg_catalog.regclass, g.shard, g."position",
+		greatest(s.durable_tail - g."position", 0), g.members, g.returned, NULL, NULL
+	FROM fleetlog._stat_share() g
+	LEFT JOIN fleetlog._stat_shard() s ON s.stream OPERATOR(pg_catalog.=) g.stream AND s.shard OPERATOR(pg_catalog.=) g.shard;
 COMMENT ON VIEW fleetlog.stat_group IS
-	'consumers of take() and consumer groups of Kafka, by shard: their position, how many records behind it (lag; NULL: nobody has used the shard since server start), members, state and generation of the group (NULL: the coordinator does not know it)';
+	'consumers of take(), consumer groups of Kafka and groups of shared subscriptions of MQTT, by shard: their position, how many records behind it (lag; NULL: nobody has used the shard since server start), members, state and generation of the group (NULL: the coordinator does not know it); of MQTT returned: records that a member has not acknowledged and that wait to be sent again; such a group is shown while the session of a member may come back';
 
 GRANT SELECT ON fleetlog.stat_group, fleetlog.stat_group_member TO fleetlog_admin, pg_monitor;

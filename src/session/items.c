@@ -13,8 +13,7 @@
  * QoS 1 allows.  A delivery at QoS 2 is written before it leaves, and raises the
  * shard's EXACT mark: reading on from the bookmark, no record below the mark is
  * sent at QoS 2 but those that are under way, under their old identifiers.  Another
- * mark does the same for QoS 0, which must not come twice either, and a third one for
- * what groups gave the session at QoS 2.  A checkpoint says
+ * mark does the same for QoS 0, which must not come twice either.  A checkpoint says
  * everything anew, and takes the old marks away.
  *
  * Called by store.c with the store's lock held, in a commit callback: nothing here
@@ -291,7 +290,7 @@ raise_exact(FlSession *s, const FlSessionEvent *e)
 	FlSessionEvent exact = *e;
 
 	exact.log_offset = e->log_offset + 1;
-	exact.qos = e->shared ? 1 : 2;
+	exact.qos = 2;
 	fl_items_apply_exact(s, &exact);
 }
 
@@ -308,7 +307,7 @@ fl_items_apply_sent(FlSession *s, const FlSessionEvent *e)
 		.shard = e->shard,.log_offset = e->log_offset,
 		.order = (e->retain ? FL_SENT_RETAIN : 0) | (e->aside ? FL_SENT_ASIDE : 0) | (e->shared ? FL_SENT_SHARED : 0)
 	};
-	if (e->qos == 2 && (!e->aside || e->shared))
+	if (e->qos == 2 && !e->aside)
 		raise_exact(s, e);
 }
 

@@ -3,18 +3,23 @@
  * share.c
  *		Places of shared subscriptions (share.h).
  *
- * Called by front doors only (bgworker/mqtt/share.c).  Nothing here reads the log
- * or knows a connection.
+ * Called by front doors (bgworker/mqtt/share.c), and for the view stat_group.  Nothing
+ * here reads the log or knows a connection.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "funcapi.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/share.h"
 #include "shmem_internal.h"
+
+PG_FUNCTION_INFO_V1(fl_sql_stat_share);
 
 StaticAssertDecl(FL_MAX_FRONT_DOORS <= 32, "busy has a bit for every door");
 
@@ -58,6 +63,8 @@ init_place(FlSharePlace *place, int64 from, TimestampTz since)
 	place->turn = 0;
 	place->run = 0;
 	memset(place->at_door, 0, sizeof(place->at_door));
+	for (int door = 0; door < FL_MAX_FRONT_DOORS; door++)
+		place->low[door] = PG_INT64_MAX;
 }
 
 static void
@@ -89,6 +96,8 @@ set_members(FlSharePlace *place, int door, uint16 members)
 	place->members -= place->at_door[door];
 	place->members += members;
 	place->at_door[door] = members;
+	if (members == 0)
+		place->low[door] = PG_INT64_MAX;
 	pg_atomic_fetch_and_u32(&place->busy, ~(1u << door));
 	if (place->members > 0)
 	{
@@ -101,7 +110,8 @@ set_members(FlSharePlace *place, int door, uint16 members)
 }
 
 FlSharePlace *
-fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since, bool anew)
+fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, TimestampTz since, bool anew,
+			   const FlShareName *name)
 {
 	FlSharePlace *place;
 	bool		found = false;
@@ -116,7 +126,10 @@ fl_share_enter(const FlShareKey *key, int door, uint16 members, int64 from, Time
 	if (place != NULL)
 	{
 		if (!found || (place->members == 0 && (anew || place->kept_until <= GetCurrentTimestamp())))
+		{
 			init_place(place, from, since);
+			place->name = *name;
+		}
 		set_members(place, door, members);
 	}
 	LWLockRelease(fl_core->share_lock);
@@ -177,8 +190,12 @@ fl_share_leave_door(int door)
 	while ((place = hash_seq_search(&scan)) != NULL)
 		if (place->at_door[door] > 0)
 		{
-			/* What its members had is not returned, and theirs when they come back. */
-			place->begun_at = (int64) pg_atomic_read_u64(&place->position);
+			int64		position = (int64) pg_atomic_read_u64(&place->position);
+
+			/* What is in the journal is its members' when they come back; all else is read again. */
+			position = Min(position, place->low[door]);
+			pg_atomic_write_u64(&place->position, (uint64) position);
+			place->begun_at = position;
 			set_members(place, door, 0);
 		}
 	LWLockRelease(fl_core->share_lock);
@@ -199,6 +216,12 @@ door_in_turn(const FlSharePlace *place)
 		left -= place->at_door[door];
 	}
 	return -1;
+}
+
+static void
+hold_low(FlSharePlace *place, int door, int64 log_offset)
+{
+	place->low[door] = Min(place->low[door], log_offset);
 }
 
 static void
@@ -227,6 +250,7 @@ fl_share_claim(FlSharePlace *place, int door, int64 log_offset, bool force, int 
 		if (owner != door && owner >= 0)
 			pg_atomic_fetch_or_u32(&place->busy, 1u << owner);
 		pg_atomic_write_u64(&place->position, (uint64) log_offset + 1);
+		hold_low(place, door, log_offset);
 		if (++place->run >= FL_SHARE_RUN || owner != door)
 		{
 			next_turn(place);
@@ -254,6 +278,31 @@ fl_share_end_turn(FlSharePlace *place, int door)
 	if (place->run > 0 && place->members > 0 && door_in_turn(place) == door)
 		next_turn(place);
 	LWLockRelease(fl_core->share_lock);
+}
+
+void
+fl_share_set_low(FlSharePlace *place, uint64 generation, int door, int64 low)
+{
+	LWLockAcquire(fl_core->share_lock, LW_EXCLUSIVE);
+	if (place->generation == generation)
+		place->low[door] = low;
+	LWLockRelease(fl_core->share_lock);
+}
+
+int64
+fl_share_safe(FlSharePlace *place, int door, int64 own)
+{
+	int64		safe = own;
+
+	LWLockAcquire(fl_core->share_lock, LW_SHARED);
+	safe = Min(safe, (int64) pg_atomic_read_u64(&place->position));
+	for (int i = 0; i < FL_MAX_FRONT_DOORS; i++)
+		if (i != door)
+			safe = Min(safe, place->low[i]);
+	for (uint32 i = 0; i < pg_atomic_read_u32(&place->nreturned); i++)
+		safe = Min(safe, place->returned[i]);
+	LWLockRelease(fl_core->share_lock);
+	return safe;
 }
 
 void
@@ -294,7 +343,7 @@ fl_share_return(FlSharePlace *place, uint64 generation, int64 log_offset, uint32
 }
 
 bool
-fl_share_take_returned(FlSharePlace *place, int64 *log_offset)
+fl_share_take_returned(FlSharePlace *place, int door, int64 *log_offset)
 {
 	uint32		n;
 	uint32		lowest = 0;
@@ -307,6 +356,7 @@ fl_share_take_returned(FlSharePlace *place, int64 *log_offset)
 	if (n > 0)
 	{
 		*log_offset = place->returned[lowest];
+		hold_low(place, door, *log_offset);
 		place->returned[lowest] = place->returned[n - 1];
 		pg_atomic_write_u32(&place->nreturned, n - 1);
 	}
@@ -331,4 +381,80 @@ fl_share_take_back(FlSharePlace *place, int64 log_offset)
 		}
 	LWLockRelease(fl_core->share_lock);
 	return found;
+}
+
+/* ---- the view ---------------------------------------------------------- */
+
+/* What a row of the view shows, copied under the lock. */
+typedef struct GroupRow
+{
+	FlShareKey	key;
+	FlShareName name;
+	int64		position;
+	uint32		members;
+	uint32		returned;
+} GroupRow;
+
+static int
+copy_rows(GroupRow *rows)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	HASH_SEQ_STATUS scan;
+	FlSharePlace *place;
+	int			n = 0;
+
+	LWLockAcquire(fl_core->share_lock, LW_SHARED);
+	hash_seq_init(&scan, places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+	{
+		/* What nobody comes back to goes when its room is needed. */
+		if (n == FL_SHARE_PLACES || (place->members == 0 && place->kept_until <= now))
+			continue;
+		rows[n].key = place->key;
+		rows[n].name = place->name;
+		rows[n].position = (int64) pg_atomic_read_u64(&place->position);
+		rows[n].members = place->members;
+		rows[n].returned = pg_atomic_read_u32(&place->nreturned);
+		n++;
+	}
+	LWLockRelease(fl_core->share_lock);
+	return n;
+}
+
+static void
+put_text(Datum *value, bool *isnull, const char *text, int len)
+{
+	*isnull = len == 0;
+	if (len > 0)
+		*value = PointerGetDatum(cstring_to_text_with_len(text, len));
+}
+
+Datum
+fl_sql_stat_share(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	GroupRow   *rows;
+	int			n;
+
+	fl_require_preload();
+	FL_INIT_MATERIALIZED_SRF(fcinfo);
+	rows = palloc(sizeof(GroupRow) * FL_SHARE_PLACES);
+	n = copy_rows(rows);
+	for (int i = 0; i < n; i++)
+	{
+		const FlShareName *name = &rows[i].name;
+		Datum		values[8];
+		bool		nulls[8] = {0};
+
+		put_text(&values[0], &nulls[0], name->text, name->tenant_len);
+		put_text(&values[1], &nulls[1], name->text + name->tenant_len, name->role_len);
+		put_text(&values[2], &nulls[2], name->text + name->tenant_len + name->role_len, name->filter_len);
+		values[3] = ObjectIdGetDatum(rows[i].key.stream);
+		values[4] = Int32GetDatum(rows[i].key.shard);
+		values[5] = Int64GetDatum(rows[i].position);
+		values[6] = Int32GetDatum((int32) rows[i].members);
+		values[7] = Int32GetDatum((int32) rows[i].returned);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
 }

@@ -256,7 +256,7 @@ decode_bookmark(FlReader *in, FlSessionEvent *event)
 	event->stream = fl_read_le32(in);
 	event->shard = fl_read_le16(in);
 	event->log_offset = (int64_t) fl_read_le64(in);
-	if (event->log_offset < 0 || event->qos > 2)
+	if (event->log_offset < 0 || (event->qos != 0 && event->qos != 2))
 		in->failed = true;
 }
 

@@ -248,6 +248,34 @@ while (!@came || $came[-1] ne '6')
 is(join(' ', @came), '5 6', 'O45: QoS 2: what was complete does not come again, what was not does');
 $c->close;
 
+# A crash: the session that comes back first has the newer checkpoint, and what another one was given is in no journal.
+$share = '$share/crashes/acme/d1/crashes';
+my ($holds, $takes) = (member('holds', rm => 2), member('takes'));
+$_->subscribe([ [ $share, 1 ] ]) for $holds, $takes;
+send_all('acme/d1/crashes', 1 .. 20);
+@held = publishes($holds, 2);
+is(scalar(collect(18, $takes)), 18, 'one holds two, the other one has the rest');
+settle($takes);
+my $group = "SELECT kind, tenant, name, filter, sum(lag), max(members), sum(returned) FROM fleetlog.stat_group WHERE name = 'crashes' GROUP BY 1, 2, 3, 4";
+$s->wait_for($group, "mqtt|acme|crashes|$share|0|2|0", 'stat_group to show both');
+cut($takes, 'takes');
+is($s->sql($group), "mqtt|acme|crashes|$share|0|1|0", 'and then one');
+$s->kill9_and_start;
+$s->wait_for_mqtt;
+reconnect_publisher();
+$holds->close;
+$takes = member('takes');
+%seen = map { $_->{payload} => 1 } $takes->messages(2);
+$holds = member('holds');
+$end = time + $FleetlogTest::TIMEOUT;
+while ((grep { !$seen{ $_->{payload} } } @held) && time < $end) { $seen{ $_->{payload} }++ for map { $_->messages(1, 0.1) } $holds, $takes; }
+is(join(' ', grep { !$seen{$_} } map { $_->{payload} } @held), '', 'kill -9: what a member had not acknowledged comes to one of them');
+settle($_) for $holds, $takes;
+$_->unsubscribe($share) for $holds, $takes;
+$_->disconnect for $holds, $takes;
+is_gone($_) for 'holds', 'takes';
+is($s->sql("SELECT count(*) FROM fleetlog.stat_group WHERE name = 'crashes'"), 0, 'a group that nobody has is not shown');
+
 # ---- O47: the plain twin ----
 
 $c = member('twin', expiry => 0);
