@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """One case of the Eclipse Paho suite (client_test.py of 3.1.1, client_test5.py of 5.0) against one broker.
 
-usage: paho.py FOLDER MODULE PORT CASE     or: paho.py FOLDER MODULE, which prints the cases
+usage: paho_suite.py FOLDER MODULE PORT CASE     or: paho_suite.py FOLDER MODULE, which prints the cases
 
 FOLDER is "interoperability" of a checkout.  The suite's own command line cannot be pointed elsewhere (the options reach
 unittest, too), so its variables are set from here, to what its main part sets.  Each case wants a process of its own, with
