@@ -2,6 +2,7 @@
 use strict;
 use warnings;
 use Test::More;
+use IO::Select;
 use FleetlogTest;
 
 my $s = FleetlogTest->new('qos2', conf => "fleetlog.max_unreleased = 30\nfleetlog.mqtt_dialect = strict\n");
@@ -151,6 +152,105 @@ for my $version (4, 5)
     # Answers of the wrong kind.
     $sub->puback($got[-1]{pid});
     is($sub->ending, $version == 5 ? '0x82' : 'closed', "$label: PUBACK for a QoS 2 delivery ends the connection");
+}
+
+# ---- identifiers wrap around, past those that are in use ----
+
+# More bytes, for who answers in bulk.
+sub more
+{
+    my ($c) = @_;
+    die 'nothing comes' unless IO::Select->new($c->{socket})->can_read($FleetlogTest::TIMEOUT);
+    $c->fill or die 'closed';
+    return;
+}
+
+# Of the server: 3.1.1, so that all packets of one topic are of one size and can be answered in bulk.
+{
+    my $topic = 'acme/d2/wrap';
+    my $sub = $s->device('d2', version => 4, client_id => 'wrap');
+    my $pub = $s->device('d2', client_id => 'wraps');
+    my $mixed = sub { $_ % 2 ? $pub->publish_acked($topic, 'x') : $pub->publish_released($topic, 'x') for @_; return; };
+    my @got;
+    # All that come, to their end but for those held back: at QoS 1 no PUBACK, at QoS 2 no PUBREC, or no PUBCOMP.
+    my $take = sub {
+        my ($n, %hold) = @_;
+        my @pids;
+        for (my $open = $n; $open > 0;)
+        {
+            my $p = $sub->read_packet;
+            last unless ref $p;
+            my $hold = $hold{ $p->{pid} } // '';
+            if ($p->{name} eq 'PUBREL') { $sub->pubcomp($p->{pid}) if $hold ne 'PUBCOMP'; $open--; next; }
+            push @pids, "$p->{qos}:$p->{pid}";
+            if ($p->{qos} == 1) { $sub->puback($p->{pid}) if $hold ne 'PUBACK'; $open--; }
+            elsif ($hold eq 'PUBREC') { $open--; }
+            else { $sub->pubrec($p->{pid}); }
+        }
+        return join ' ', @pids;
+    };
+
+    is(join(',', $sub->subscribe([ [ $topic, 2 ] ])), '2', 'a subscriber of 3.1.1');
+    $mixed->(1 .. 10);
+    is($take->(10, 3 => 'PUBACK', 4 => 'PUBREC', 6 => 'PUBCOMP'), join(' ', map { (2 - $_ % 2) . ":$_" } 1 .. 10), 'its first identifiers');
+
+    # On to the last but eight.
+    my ($first, $last, $wrong) = (11, 65527, 0);
+    $s->sql(sprintf "SELECT count(fleetlog.publish('$topic', 'x')) FROM generate_series(%d, %d)", $first, $last);
+    my $size = 2 + 2 + length($topic) + 2 + 1;
+    for (my $next = $first; $next <= $last;)
+    {
+        more($sub) if length $sub->{in} < $size;
+        my $n = int(length($sub->{in}) / $size);
+        my $answers = '';
+        for my $packet (unpack "(a$size)$n", substr $sub->{in}, 0, $n * $size, '')
+        {
+            my ($type, $pid) = unpack 'Cx' . (3 + length $topic) . 'n', $packet;
+            $wrong++ if $type != 0x32 || $pid != $next;
+            $next++;
+            $answers .= "\x40\x02" . pack 'n', $pid;
+        }
+        $sub->send_raw($answers) if $n > 0;
+        $wrong++ if $next > $last && length $sub->{in};
+    }
+    is($wrong, 0, 'each one more than the one before');
+    $mixed->(1 .. 16);
+    my @want = (65528 .. 65535, 1, 2, 5, 7 .. 11);
+    is($take->(16), join(' ', map { (2 - ($_ + 1) % 2) . ":$want[$_]" } 0 .. 15), 'behind 65535 comes 1, and those under way are left out, at both QoS');
+    $sub->puback(3);
+    $sub->pubrec(4);
+    is(acks($sub, 1), 'PUBREL:4:0', 'which go on under theirs');
+    $sub->pubcomp(4);
+    $sub->pubcomp(6);
+    $sub->ping;
+    $s->wait_for("SELECT inflight FROM fleetlog.stat_connection WHERE client_id = 'wrap'", 0, 'all to be at their end');
+}
+
+# Of the client: who uses all of them has said something new each time, were it the same text; what is not released is not.
+{
+    my $topic = 'acme/d1/wrapped';
+    my $pub = $s->device('d1', version => 4, client_id => 'wrapped', clean => 0);
+    $pub->publish($topic, 'held', qos => 2, pid => 2);
+    is(acks($pub, 1), 'PUBREC:2:0', 'one at QoS 2 is under way');
+    my $bad = 0;
+    for my $part (0 .. 127)
+    {
+        my @pids = grep { $_ > 0 && $_ != 2 } $part * 512 .. $part * 512 + 511;
+        $pub->send_raw(join '', map { $pub->publish_packet($topic, 'x', qos => 1, pid => $_) } @pids);
+        more($pub) while length $pub->{in} < 4 * @pids;
+        $bad++ if substr($pub->{in}, 0, 4 * @pids, '') ne join '', map { "\x40\x02" . pack 'n', $_ } @pids;
+    }
+    is($bad, 0, 'all others at QoS 1, in order');
+    is($pub->publish_acked($topic, 'x', pid => 1), 0, 'the first once more, with the same text');
+    $pub->publish($topic, 'held', qos => 2, pid => 2, dup => 1);
+    is(acks($pub, 1), 'PUBREC:2:0', 'the one under way once more');
+    $pub->publish_released($topic, 'x', pid => 65535);
+    $pub->pubrel(2);
+    is(acks($pub, 1), 'PUBCOMP:2:0', 'and to its end');
+    $pub->publish_released($topic, 'held', pid => 2);
+    is($s->sql("SELECT string_agg(n, ' ') FROM (SELECT fleetlog.text(payload) || ' ' || count(*) AS n FROM telemetry WHERE key = '$topic' GROUP BY fleetlog.text(payload) ORDER BY 1) t"),
+        'held 2 x ' . (65534 + 2), 'an identifier that comes again after all others is a new message, one that is not released is the old one');
+    $pub->disconnect;
 }
 
 # UNSUBSCRIBE does not break off what has begun.
