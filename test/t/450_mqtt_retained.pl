@@ -125,6 +125,20 @@ my ($left) = map { $_->[1] } grep { $_->[0] == 2 } @{ $m->{properties} };
 is($m->{topic}, 'exp/long', 'O60: what has expired is not sent');
 cmp_ok($left, '<', 120, 'and what is left is told');
 
+# The longest topic that a state table takes, and one byte more.
+{
+    my $longest = 'L' x 2048;
+    my $c = client();
+    is($c->publish_acked($longest, 'long', retain => 1), 0, 'a topic of 2048 bytes is retained');
+    is($c->publish_acked("${longest}L", 'longer', retain => 1), 0x97, 'of one more it is refused');
+    is($c->publish_acked("${longest}L", 'longer'), 0, 'and taken without retain');
+    is(join('|', map { $s->sql("SELECT coalesce((SELECT fleetlog.text(payload) FROM now WHERE key = '$_'), '')") } $longest, "${longest}L"), 'long|', 'which retains nothing');
+    $c->subscribe([ "$longest" ]);
+    is(($c->messages(1))[0]{payload}, 'long', 'the longest one is sent to who subscribes');
+    is($c->publish_acked($longest, '', retain => 1), 0, 'and cleared');
+    $c->disconnect;
+}
+
 # Clearing at QoS 0, 1 and 2; live subscribers get the empty message (O41).
 $p->publish_acked('a/two', 'v5', retain => 1);
 $live = client();
