@@ -81,6 +81,8 @@ fl_net_create(MemoryContext parent, int door, int max_connections)
 	dlist_init(&loop->ready);
 	dlist_init(&loop->dirty);
 	dlist_init(&loop->shaking);
+	dlist_init(&loop->waiting);
+	dlist_init(&loop->begun);
 	dlist_init(&loop->graveyard);
 	fl_timer_wheel_init(&loop->wheel, fl_net_now(loop));
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -159,9 +161,11 @@ fl_net_timeout(FlNetLoop *loop)
 {
 	int64 wait;
 
-	if (!dlist_is_empty(&loop->ready) || !dlist_is_empty(&loop->dirty) || loop->ngrave > 0 || loop->nshaking > 0)
+	if (!dlist_is_empty(&loop->ready) || !dlist_is_empty(&loop->dirty) || loop->ngrave > 0)
 		return 0;
 	wait = fl_timer_wait(&loop->wheel, fl_net_now(loop));
+	if (loop->nshaking > 0)
+		wait = Min(wait, fl_tls_wait(loop));
 	return wait > INT_MAX ? INT_MAX : (long) wait;
 }
 

@@ -73,9 +73,18 @@ struct FlNetListener
 	char name[64];
 };
 
+/* Connections of one size. */
+typedef struct FlNetPlace
+{
+	Size size;
+	MemoryContext context;
+} FlNetPlace;
+
 struct FlNetLoop
 {
 	MemoryContext context;
+	FlNetPlace places[4]; /* a protocol has one size */
+	int nplaces;
 	FlNetPool pool;
 	FlTimerWheel wheel;
 	FlTimer retry_timer; /* for listeners without a socket */
@@ -90,8 +99,11 @@ struct FlNetLoop
 	int nconns;
 	int ngrave;
 	struct FlTls *tls;    /* certificates and lists in force, NULL: none */
-	dlist_head shaking;   /* handshakes whose turn has not come */
-	int nshaking;
+	dlist_head shaking;   /* handshakes that have begun and have input */
+	dlist_head waiting;   /* those that have not begun */
+	int nshaking;         /* in both */
+	dlist_head begun;     /* under way, whether or not they have input; the longest without a step first */
+	int nbegun;
 	int shaken;           /* handshakes since their memory was given back */
 	int64 trimmed;        /* when it was */
 	bool lists_changed;   /* connections are to be held against new lists of revoked certificates */
@@ -119,13 +131,16 @@ typedef struct FlNetLayer
 {
 	uint8 stage;
 	uint8 kind;      /* FL_NET_KIND_* of its listener */
-	bool queued;     /* in loop->shaking */
+	bool queued;     /* in loop->shaking or loop->waiting */
+	bool begun;      /* in loop->begun */
 	bool has_psk;    /* a key was found for it; after the handshake: and proved */
 	bool by_ticket;  /* it has shown a session ticket of ours */
 	bool dry;        /* the socket had no more at OpenSSL's last read */
 	const char *why; /* the WebSocket is over; NULL: it is not */
 	FlNetConn *conn;
 	dlist_node shake_node;
+	dlist_node begun_node;
+	int64 stepped; /* when its handshake took its last step */
 	struct ssl_st *ssl;
 	FlNetBuf *held;    /* header or request, not complete yet */
 	void *attached;    /* of on_psk */
@@ -170,6 +185,8 @@ extern void fl_tls_free(struct FlTls *tls);
 /* The socket of a connection that shakes hands has something. */
 extern void fl_tls_enqueue(FlNetConn *conn);
 extern void fl_tls_serve(FlNetLoop *loop);
+/* Milliseconds until there is something to serve; only while loop->nshaking is not 0. */
+extern int64 fl_tls_wait(FlNetLoop *loop);
 extern void fl_tls_trim(FlNetLoop *loop);
 extern ssize_t fl_tls_read(FlNetConn *conn, uint8 *to, Size room);
 /* As send, of the queue's first bytes. */

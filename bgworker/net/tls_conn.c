@@ -9,6 +9,12 @@
  * connected are served.  A client that says nothing costs no SSL object, which
  * is made when its first bytes are there.
  *
+ * A handshake needs some 40 kB, of which a third stays with the connection.  If a
+ * crowd's were all begun at once, that would be their number's peak, and what is
+ * free again would lie between what stays.  So those that have begun go on first,
+ * and new ones begin only while few are under way; one whose peer takes long to
+ * answer does not count, so that distance limits nobody's rate.
+ *
  * OpenSSL reads and writes the socket through a BIO of ours, so that a lost
  * peer is an error and no signal, and it never blocks.  Between messages it
  * holds no buffer (SSL_MODE_RELEASE_BUFFERS); one that could not be written
@@ -33,6 +39,8 @@
 #define RECORD_LEN 16384 /* plain bytes of a record */
 #define TRIM_AFTER 50    /* handshakes whose memory is worth giving back */
 #define TRIM_MS    2000
+#define AT_ONCE    128 /* handshakes under way while others wait to begin */
+#define SLOW_MS    100 /* one that has taken no step for so long is not counted among them */
 
 /* ---- the socket, as OpenSSL sees it ---- */
 
@@ -125,16 +133,18 @@ begin_handshake(FlNetConn *conn)
 	return true;
 }
 
+/* One that has begun and has input goes on before another one begins. */
 void
 fl_tls_enqueue(FlNetConn *conn)
 {
+	FlNetLoop *loop = conn->loop;
 	FlNetLayer *layer = conn->layer;
 
 	if (layer->queued)
 		return;
 	layer->queued = true;
-	dlist_push_tail(&conn->loop->shaking, &layer->shake_node);
-	conn->loop->nshaking++;
+	dlist_push_tail(layer->ssl != NULL ? &loop->shaking : &loop->waiting, &layer->shake_node);
+	loop->nshaking++;
 }
 
 static void
@@ -150,8 +160,65 @@ leave_queue(FlNetConn *conn)
 }
 
 static void
+uncount(FlNetLoop *loop, FlNetLayer *layer)
+{
+	if (!layer->begun)
+		return;
+	layer->begun = false;
+	dlist_delete(&layer->begun_node);
+	loop->nbegun--;
+}
+
+/* It takes a step now. */
+static void
+count(FlNetLoop *loop, FlNetLayer *layer)
+{
+	uncount(loop, layer);
+	layer->begun = true;
+	layer->stepped = fl_net_now(loop);
+	dlist_push_tail(&loop->begun, &layer->begun_node);
+	loop->nbegun++;
+}
+
+/* Milliseconds until another handshake may begin, as far as those that are under way decide about it. */
+static int64
+until_room(FlNetLoop *loop)
+{
+	int64 now = fl_net_now(loop);
+
+	while (loop->nbegun >= AT_ONCE)
+	{
+		FlNetLayer *oldest = dlist_container(FlNetLayer, begun_node, dlist_head_node(&loop->begun));
+
+		/* The test clock may step back. */
+		if (now >= oldest->stepped && now - oldest->stepped < SLOW_MS)
+			return SLOW_MS - (now - oldest->stepped);
+		uncount(loop, oldest);
+	}
+	return 0;
+}
+
+int64
+fl_tls_wait(FlNetLoop *loop)
+{
+	return dlist_is_empty(&loop->shaking) ? until_room(loop) : 0;
+}
+
+/* Whose turn it is; NULL: nobody's for now. */
+static FlNetLayer *
+next_in_queue(FlNetLoop *loop)
+{
+	if (!dlist_is_empty(&loop->shaking))
+		return dlist_container(FlNetLayer, shake_node, dlist_head_node(&loop->shaking));
+	if (!dlist_is_empty(&loop->waiting) && until_room(loop) == 0)
+		return dlist_container(FlNetLayer, shake_node, dlist_head_node(&loop->waiting));
+	return NULL;
+}
+
+static void
 handshake_failed(FlNetConn *conn, unsigned long error)
 {
+	uncount(conn->loop, conn->layer);
 	fl_listener_tls(conn->listener->shown, false, false);
 	fl_tls_log_failure(conn, error);
 	/* OpenSSL has sent its alert; the peer is given the time to read it. */
@@ -163,6 +230,7 @@ handshake_done(FlNetConn *conn)
 {
 	SSL *ssl = conn->layer->ssl;
 
+	uncount(conn->loop, conn->layer);
 	conn->loop->shaken++;
 	fl_net_layer_secured(conn);
 	fl_tls_note_peer(conn);
@@ -182,6 +250,7 @@ handshake_step(FlNetConn *conn)
 		fl_net_close(conn, "no memory for TLS");
 		return;
 	}
+	count(conn->loop, conn->layer);
 	ERR_clear_error();
 	fl_tls_forget_certificate();
 	result = SSL_do_handshake(conn->layer->ssl);
@@ -206,11 +275,7 @@ handshake_step(FlNetConn *conn)
 	}
 }
 
-/*
- * A handshake needs some 40 kB, of which a quarter stays with the connection.
- * After a crowd the rest lies in between, and the C library keeps it; so it is
- * told to give whole pages back, once the crowd is through.
- */
+/* The C library keeps what handshakes have freed; it is told to give whole pages back, once a crowd is through. */
 void
 fl_tls_trim(FlNetLoop *loop)
 {
@@ -234,10 +299,14 @@ fl_tls_serve(FlNetLoop *loop)
 {
 	MemoryContext old = MemoryContextSwitchTo(loop->context);
 
-	for (int i = 0; i < fl_tls_max_handshakes && !dlist_is_empty(&loop->shaking); i++)
+	for (int i = 0; i < fl_tls_max_handshakes; i++)
 	{
-		FlNetLayer *layer = dlist_container(FlNetLayer, shake_node, dlist_head_node(&loop->shaking));
-		FlNetConn *conn = layer->conn;
+		FlNetLayer *layer = next_in_queue(loop);
+		FlNetConn *conn;
+
+		if (layer == NULL)
+			break;
+		conn = layer->conn;
 
 		leave_queue(conn);
 		/* One that is over by now only waits for its peer. */
@@ -370,6 +439,7 @@ void
 fl_tls_end(FlNetConn *conn)
 {
 	leave_queue(conn);
+	uncount(conn->loop, conn->layer);
 	SSL_free(conn->layer->ssl);
 	conn->layer->ssl = NULL;
 }

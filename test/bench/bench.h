@@ -57,6 +57,7 @@ typedef enum FlPayloadKind
 typedef struct FlOptions
 {
 	struct sockaddr_in server;
+	bool tls;
 	int sources; /* loopback addresses to connect from, 0: the kernel's choice */
 	int processes;
 
@@ -197,6 +198,7 @@ typedef enum FlConnState
 {
 	FL_CONN_DOWN,        /* no socket */
 	FL_CONN_CONNECTING,  /* connect() has not finished */
+	FL_CONN_SHAKING,     /* TLS handshake */
 	FL_CONN_GREETING,    /* CONNECT is sent, CONNACK awaited */
 	FL_CONN_SUBSCRIBING, /* SUBSCRIBE is sent, SUBACK awaited */
 	FL_CONN_READY
@@ -245,6 +247,7 @@ typedef struct FlConn
 	char *topic;
 	uint8_t *in; /* the beginning of a packet that has not arrived whole */
 	size_t in_len;
+	struct ssl_st *ssl; /* --tls */
 	uint8_t *out; /* what the socket did not take */
 	size_t out_len;
 } FlConn;
@@ -302,6 +305,17 @@ extern bool fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 extern void fl_conn_want_write(FlProc *p, FlConn *c, bool on);
 extern void fl_conn_ping(FlProc *p, FlConn *c);
 extern void fl_conn_event(FlProc *p, FlConn *c, uint32_t events);
+
+/* ---- tls.c ---- */
+extern void fl_tls_begin(FlConn *c);
+
+/* 1: done; 0: the socket has to be waited for; -1: failed, see errno. */
+extern int fl_tls_shake(FlConn *c);
+
+/* As send() and recv(). */
+extern ssize_t fl_tls_send(FlConn *c, const uint8_t *bytes, size_t len);
+extern ssize_t fl_tls_recv(FlConn *c, uint8_t *into, size_t size);
+extern void fl_tls_end(FlConn *c);
 
 /* ---- publish.c ---- */
 extern void fl_publish_prepare(FlProc *p);

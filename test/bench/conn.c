@@ -3,7 +3,7 @@
  * conn.c
  *		One connection: how it comes up, what arrives on it, how it goes.
  *
- * DOWN -> CONNECTING -> GREETING -> (SUBSCRIBING ->) READY -> DOWN.  Reading
+ * DOWN -> CONNECTING -> (SHAKING ->) GREETING -> (SUBSCRIBING ->) READY -> DOWN.  Reading
  * goes through one buffer of the process, so that thousands of idle
  * connections cost little; only the beginning of a packet that has not come
  * whole is kept with its connection.  All functions may close the connection;
@@ -77,6 +77,8 @@ fl_conn_close(FlProc *p, FlConn *c)
 		p->ready--;
 	else
 		p->under_way--;
+	if (c->ssl != NULL)
+		fl_tls_end(c);
 	close(c->fd);
 	c->fd = -1;
 	c->state = FL_CONN_DOWN;
@@ -110,6 +112,12 @@ fl_conn_fail(FlProc *p, FlConn *c)
 	c->retry_at = fl_now() + 1 + (int64_t) (fl_random(&p->rng) % (uint64_t) pause);
 }
 
+static ssize_t
+send_bytes(FlConn *c, const uint8_t *bytes, size_t len)
+{
+	return c->ssl != NULL ? fl_tls_send(c, bytes, len) : send(c->fd, bytes, len, MSG_NOSIGNAL);
+}
+
 bool
 fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 {
@@ -117,7 +125,7 @@ fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 
 	if (c->out_len == 0)
 	{
-		n = send(c->fd, bytes, len, MSG_NOSIGNAL);
+		n = send_bytes(c, bytes, len);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 		{
 			fl_conn_fail(p, c);
@@ -139,7 +147,7 @@ fl_conn_send(FlProc *p, FlConn *c, const uint8_t *bytes, size_t len)
 static bool
 flush_out(FlProc *p, FlConn *c)
 {
-	ssize_t n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL);
+	ssize_t n = send_bytes(c, c->out, c->out_len);
 
 	if (n < 0)
 	{
@@ -215,7 +223,7 @@ fl_conn_open(FlProc *p, FlConn *c)
 		fl_conn_fail(p, c);
 }
 
-/* TCP is there: says CONNECT. */
+/* The connection is there: says CONNECT. */
 static void
 greet(FlProc *p, FlConn *c)
 {
@@ -223,15 +231,7 @@ greet(FlProc *p, FlConn *c)
 	uint8_t packet[3 * FL_NAME_SIZE + FL_MQ_OVERHEAD];
 	const FlOptions *o = p->o;
 	FlMqConnect connect = {.version = o->version, .clean = o->clean, .keep_alive = (uint16_t) o->keep_alive};
-	int error = 0;
-	socklen_t len = sizeof(error);
 
-	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0)
-	{
-		errno = error;
-		fl_conn_fail(p, c);
-		return;
-	}
 	fl_template_expand(client_id, sizeof(client_id), o->client_id, c->number, 0);
 	connect.client_id = client_id;
 	connect.session_expiry = o->clean ? 0 : o->session_expiry;
@@ -248,6 +248,42 @@ greet(FlProc *p, FlConn *c)
 	c->state = FL_CONN_GREETING;
 	fl_conn_want_write(p, c, false);
 	fl_conn_send(p, c, packet, fl_mq_connect(packet, &connect));
+}
+
+static void
+shake(FlProc *p, FlConn *c)
+{
+	int result = fl_tls_shake(c);
+
+	if (result < 0)
+		fl_conn_fail(p, c);
+	else if (result > 0)
+		greet(p, c);
+}
+
+/* TCP is there. */
+static void
+on_connected(FlProc *p, FlConn *c)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0)
+	{
+		errno = error;
+		fl_conn_fail(p, c);
+		return;
+	}
+	if (!p->o->tls)
+	{
+		greet(p, c);
+		return;
+	}
+	c->state = FL_CONN_SHAKING;
+	/* What a handshake sends always fits into the socket. */
+	fl_conn_want_write(p, c, false);
+	fl_tls_begin(c);
+	shake(p, c);
 }
 
 static void
@@ -475,7 +511,8 @@ read_packets(FlProc *p, FlConn *c)
 		n = receive_with_time(p, c, p->rbuf + kept, FL_READ_SIZE - kept, &now);
 	else
 	{
-		n = recv(c->fd, p->rbuf + kept, FL_READ_SIZE - kept, 0);
+		n = c->ssl != NULL ? fl_tls_recv(c, p->rbuf + kept, FL_READ_SIZE - kept)
+						   : recv(c->fd, p->rbuf + kept, FL_READ_SIZE - kept, 0);
 		now = fl_now();
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -522,7 +559,12 @@ fl_conn_event(FlProc *p, FlConn *c, uint32_t events)
 	if (c->state == FL_CONN_CONNECTING)
 	{
 		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-			greet(p, c);
+			on_connected(p, c);
+		return;
+	}
+	if (c->state == FL_CONN_SHAKING)
+	{
+		shake(p, c);
 		return;
 	}
 	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))

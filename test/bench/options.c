@@ -25,6 +25,7 @@ static const char help[] =
 	"Where to\n"
 	"  -h, --host ADDRESS        IPv4 address of the server (127.0.0.1)\n"
 	"  -p, --port PORT           port (1883)\n"
+	"      --tls                 by TLS; the server's certificate is not looked at, and no session is resumed\n"
 	"      --sources N           connect from N loopback addresses, 127.0.0.2 and up (0: the kernel's choice);\n"
 	"                            one address has about 28,000 ports towards one server\n"
 	"\n"
@@ -89,7 +90,7 @@ static const char help[] =
 /* clang-format off */
 enum
 {
-	OPT_SOURCES = 256, OPT_MQTT, OPT_CLIENT_ID, OPT_USER, OPT_PASSWORD, OPT_PERSISTENT, OPT_SESSION_EXPIRY, OPT_KEEP_ALIVE,
+	OPT_SOURCES = 256, OPT_TLS, OPT_MQTT, OPT_CLIENT_ID, OPT_USER, OPT_PASSWORD, OPT_PERSISTENT, OPT_SESSION_EXPIRY, OPT_KEEP_ALIVE,
 	OPT_CONNECTING, OPT_CONNECT_RATE, OPT_RETAIN, OPT_FILTERS, OPT_AWAIT, OPT_ALIAS, OPT_PAYLOAD, OPT_SEED, OPT_WARMUP, OPT_DRAIN, OPT_RECONNECT,
 	OPT_NO_RESEND, OPT_NO_PUBLISH, OPT_SUBSCRIBERS, OPT_FILTER, OPT_SUB_QOS, OPT_AHEAD, OPT_EACH_SUBSCRIBES, OPT_IDLE, OPT_STORM,
 	OPT_WATCH, OPT_SAY_READY, OPT_TRUTH, OPT_JSON, OPT_QUIET, OPT_HELP
@@ -98,6 +99,7 @@ enum
 static const struct option names[] = {
 	{"host", required_argument, NULL, 'h'},
 	{"port", required_argument, NULL, 'p'},
+	{"tls", no_argument, NULL, OPT_TLS},
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"connections", required_argument, NULL, 'c'},
 	{"processes", required_argument, NULL, 'j'},
@@ -245,6 +247,9 @@ read_connection_option(FlOptions *o, int c)
 			break;
 		case 'p':
 			o->server.sin_port = htons((uint16_t) number(optarg, 1, 65535));
+			break;
+		case OPT_TLS:
+			o->tls = true;
 			break;
 		case OPT_SOURCES:
 			o->sources = (int) number(optarg, 0, 250);

@@ -87,7 +87,7 @@ open_connections(FlProc *p, int64_t now)
 static bool
 wants_kernel_clock(const FlOptions *o)
 {
-	return o->rate / o->processes >= 1000 && o->subscribers == 0 && o->each_filter == NULL && o->qos == 1;
+	return o->rate / o->processes >= 1000 && o->subscribers == 0 && o->each_filter == NULL && o->qos == 1 && !o->tls;
 }
 
 static void
