@@ -62,6 +62,7 @@ typedef struct FlRole
 	const char *function;
 	bool		with_doors;		/* only of use where something listens */
 	bool		with_state;		/* only of use where a mount has a state table */
+	bool		with_kafka;		/* only of use where something listens for Kafka */
 	BackgroundWorkerHandle *handle; /* of our last start, until it has ended */
 	bool		running;
 	int			backoff_ms;
@@ -123,6 +124,7 @@ add_role(FlWorkerKind kind, int index, const char *function, bool with_doors)
 	role->function = function;
 	role->with_doors = with_doors;
 	role->with_state = kind == FL_WORKER_STATE;
+	role->with_kafka = kind == FL_WORKER_FRONT_DOOR && index == FL_KAFKA_DOOR;
 	role->backoff_ms = fl_worker_retry_ms;
 }
 
@@ -139,25 +141,46 @@ make_roles(void)
 	add_role(FL_WORKER_READER, 0, "fl_main_reader", true);
 	for (int i = 0; i < fl_workers; i++)
 		add_role(FL_WORKER_FRONT_DOOR, i, "fl_main_front_door", true);
+	add_role(FL_WORKER_FRONT_DOOR, FL_KAFKA_DOOR, "fl_main_kafka_door", true);
 }
 
-/* Is any listener configured?  Front doors define these settings, not we. */
+/* Front doors define their settings, not we. */
+static bool
+is_set(const char *name)
+{
+	const char *value = GetConfigOption(name, true, false);
+
+	return value != NULL && value[0] != '\0';
+}
+
+static bool
+kafka_listens(void)
+{
+	return is_set("fleetlog.kafka_listen") || is_set("fleetlog.kafkas_listen");
+}
+
+/* Is any listener configured? */
 static bool
 something_listens(void)
 {
 	static const char *const names[] = {
 		"fleetlog.mqtt_listen", "fleetlog.mqtts_listen", "fleetlog.ws_listen", "fleetlog.wss_listen",
-		"fleetlog.kafka_listen", "fleetlog.kafkas_listen", "fleetlog.http_listen",
+		"fleetlog.http_listen",
 	};
 
 	for (int i = 0; i < lengthof(names); i++)
 	{
-		const char *value = GetConfigOption(names[i], true, false);
-
-		if (value != NULL && value[0] != '\0')
+		if (is_set(names[i]))
 			return true;
 	}
-	return false;
+	return kafka_listens();
+}
+
+static bool
+is_of_use(const FlRole *role, bool doors)
+{
+	return (doors || !role->with_doors) && (fl_state_worker_wanted() || !role->with_state) &&
+		(kafka_listens() || !role->with_kafka);
 }
 
 /*
@@ -171,7 +194,7 @@ slots_needed(bool doors)
 
 	for (int i = 0; i < nroles; i++)
 	{
-		if ((doors || !roles[i].with_doors) && (fl_state_worker_wanted() || !roles[i].with_state))
+		if (is_of_use(&roles[i], doors))
 			n++;
 	}
 	return n;
@@ -336,7 +359,8 @@ start(FlRole *role, TimestampTz now, bool doors)
 	if (role->kind == FL_WORKER_FRONT_DOOR)
 	{
 		strlcpy(worker.bgw_type, "fleetlog front door", BGW_MAXLEN);
-		snprintf(worker.bgw_name, BGW_MAXLEN, "fleetlog front door %d", role->index);
+		snprintf(worker.bgw_name, BGW_MAXLEN, role->with_kafka ? "fleetlog Kafka door" : "fleetlog front door %d",
+				 role->index);
 	}
 	else
 	{
@@ -395,8 +419,7 @@ supervise(bool active, bool ready, bool doors, TimestampTz now)
 	for (int i = 0; i < nroles; i++)
 	{
 		FlRole	   *role = &roles[i];
-		bool		wanted = active && (ready || role->kind == FL_WORKER_KEEPER) &&
-			(doors || !role->with_doors) && (fl_state_worker_wanted() || !role->with_state);
+		bool		wanted = active && (ready || role->kind == FL_WORKER_KEEPER) && is_of_use(role, doors);
 
 		observe(role, now);
 		if (!wanted && role->running)

@@ -12,6 +12,11 @@
 
 extern char *fl_database;		/* fleetlog.database */
 extern int	fl_workers;			/* fleetlog.workers */
+
+/* Front doors in all: those of fleetlog.workers, and behind them the one that speaks Kafka. */
+#define FL_KAFKA_DOOR	fl_workers
+#define FL_DOORS		(fl_workers + 1)
+
 extern int	fl_max_shards;		/* fleetlog.max_shards */
 extern int	fl_ingest_ring_kb;	/* fleetlog.ingest_ring */
 extern int	fl_ingest_memory_kb;	/* fleetlog.ingest_memory */

@@ -35,7 +35,7 @@
 
 struct PGPROC;
 
-#define FL_MAX_FRONT_DOORS		32	/* ceiling of fleetlog.workers */
+#define FL_MAX_FRONT_DOORS		32	/* fleetlog.workers, and the one that speaks Kafka */
 #define FL_MAX_WORKERS			(FL_MAX_FRONT_DOORS + 16)
 #define FL_STOP_POINT_LEN		48
 #define FL_CLIENT_ID_KEEP		128 /* bytes of a client id kept for views */

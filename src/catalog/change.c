@@ -116,7 +116,7 @@ look_whether_served(void)
 static void
 wake_front_doors(void)
 {
-	for (int i = 0; i < FL_MAX_FRONT_DOORS && i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
 }
 

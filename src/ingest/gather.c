@@ -42,7 +42,7 @@ fl_gather_end_write(int door)
 		return;
 	pg_atomic_write_u32(&fl_shared->doors[door].writing, 0);
 	pg_memory_barrier();
-	for (int i = 0; i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 	{
 		FlDoor	   *other = &fl_shared->doors[i];
 
@@ -56,7 +56,7 @@ fl_gather_end_write(int door)
 static bool
 another_writes(int door)
 {
-	for (int i = 0; i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 		if (i != door && pg_atomic_read_u32(&fl_shared->doors[i].writing) != 0)
 			return true;
 	return false;
@@ -67,7 +67,7 @@ fl_gather_is_wise(int door, TimestampTz since, TimestampTz now, long *wait_ms)
 {
 	int64		limit = 2 * (int64) pg_atomic_read_u32(&fl_shared->flush_us) + GATHER_EXTRA_US;
 
-	if (!fl_door_writes || fl_workers < 2 || now - since >= limit || !another_writes(door))
+	if (!fl_door_writes || now - since >= limit || !another_writes(door))
 		return false;
 	pg_atomic_write_u32(&fl_shared->doors[door].gathers, 1);
 	pg_memory_barrier();

@@ -233,7 +233,7 @@ void
 fl_wake_doors(void)
 {
 	fl_state_tail_moved();
-	for (int i = 0; i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 	{
 		FlDoor	   *door = &fl_shared->doors[i];
 

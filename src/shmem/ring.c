@@ -125,7 +125,7 @@ fl_ring_used(int door)
 void
 fl_ring_appender_start(void)
 {
-	for (int i = 0; i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 	{
 		FlDoor	   *d = &fl_shared->doors[i];
 		uint64		head = pg_atomic_read_u64(&d->in_head);
@@ -142,7 +142,7 @@ fl_ring_appender_start(void)
 	}
 	pg_write_barrier();
 	pg_atomic_fetch_add_u64(&fl_core->appender_starts, 1);
-	for (int i = 0; i < fl_workers; i++)
+	for (int i = 0; i < FL_DOORS; i++)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
 }
 

@@ -54,7 +54,7 @@ define_at_start(void)
 	DefineCustomIntVariable("fleetlog.workers",
 							"Number of front door processes.",
 							"Each has its own listeners and connections. Started only where a listener is set.",
-							&fl_workers, 2, 1, FL_MAX_FRONT_DOORS,
+							&fl_workers, 2, 1, FL_MAX_FRONT_DOORS - 1,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_shards",
 							"Shards that can be in use at the same time, over all streams and databases.",

@@ -59,14 +59,14 @@ fl_door_ring_bytes(void)
 uint8 *
 fl_door_ring(int door)
 {
-	Assert(door >= 0 && door < fl_workers);
+	Assert(door >= 0 && door < FL_DOORS);
 	return rings + (Size) door * fl_door_ring_bytes();
 }
 
 static Size
 rings_size(void)
 {
-	return mul_size(fl_workers, fl_door_ring_bytes());
+	return mul_size(FL_DOORS, fl_door_ring_bytes());
 }
 
 void

@@ -1,0 +1,363 @@
+/*
+ * kafka.h
+ *		What the files of the Kafka door share among themselves.
+ *
+ * One FlKafkaDoor in one process, one FlKafkaConn per client, one FlKafkaRequest
+ * per request that is not answered yet.  Nothing here is shared with other
+ * processes, so nothing here has a lock.
+ *
+ *	door.c			the worker's loop; errors; settings reloaded; shutdown
+ *	connection.c	frames in, answers out in the order of requests, closing
+ *	dispatch.c		the table of handlers; ApiVersions
+ *	request.c		the life of a request: parked, timed, answered
+ *	topics.c		streams by topic name and id; shards as partitions
+ *	metadata.c		Metadata, DescribeCluster, DescribeTopicPartitions
+ *	settings.c		settings
+ *	log.c			log lines that do not flood
+ *
+ * How to add an API
+ *
+ *		static void
+ *		handle_heartbeat(FlKafkaRequest *req)
+ *		{
+ *			FlKafkaHeartbeatRequest *in = req->message;
+ *			FlKafkaHeartbeatResponse out;
+ *
+ *			fl_kafka_init_heartbeat_response(&out);
+ *			out.error_code = ...;
+ *			fl_kafka_answer(req, &out);
+ *		}
+ *
+ * and a line in dispatch.c.  A handler answers at once, or later (fl_kafka_park),
+ * or cannot take the request now and wants to see it again (fl_kafka_defer), or
+ * closes the connection (fl_kafka_close).  It runs in the request's memory
+ * context, which lives until the end of the turn in which the request ends.
+ */
+#ifndef FLEETLOG_KAFKA_PRIVATE_H
+#define FLEETLOG_KAFKA_PRIVATE_H
+
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "fleetlog/catalog.h"
+#include "fleetlog/ingest.h"
+#include "fleetlog/kafka_admin.h"
+#include "fleetlog/kafka_apis.h"
+#include "fleetlog/kafka_data.h"
+#include "fleetlog/kafka_group.h"
+#include "fleetlog/kafka_session.h"
+#include "fleetlog/log.h"
+#include "fleetlog/net.h"
+#include "fleetlog/shmem.h"
+#include "fleetlog/timer.h"
+
+/* ---- limits that are no settings ---- */
+
+#define FL_KAFKA_NODE_ID        1             /* we are the only broker there is */
+#define FL_KAFKA_MAX_LOGIN      65536         /* bytes of a frame before login */
+#define FL_KAFKA_MAX_PIPELINED  64            /* Produce requests of a connection under way */
+#define FL_KAFKA_MAX_ANSWER     (64 << 20)    /* bytes of an answer, batches included */
+#define FL_KAFKA_PENDING        (256 * 1024)  /* unsent bytes at which a connection is read no further */
+#define FL_KAFKA_IDLE_MS        (10 * 60000)  /* a connection without a request for so long is closed, as Kafka does */
+#define FL_KAFKA_TOPIC_MAX      249           /* bytes of a topic's name */
+#define FL_KAFKA_RETRY_MS       20            /* for what waits without being woken */
+
+/* ---- error codes (the published numbers) ---- */
+
+typedef enum FlKafkaError
+{
+	FL_KAFKA_UNKNOWN_SERVER_ERROR = -1,
+	FL_KAFKA_NO_ERROR = 0,
+	FL_KAFKA_OFFSET_OUT_OF_RANGE = 1,
+	FL_KAFKA_CORRUPT_MESSAGE = 2,
+	FL_KAFKA_UNKNOWN_TOPIC_OR_PARTITION = 3,
+	FL_KAFKA_LEADER_NOT_AVAILABLE = 5,
+	FL_KAFKA_NOT_LEADER_OR_FOLLOWER = 6,
+	FL_KAFKA_REQUEST_TIMED_OUT = 7,
+	FL_KAFKA_MESSAGE_TOO_LARGE = 10,
+	FL_KAFKA_OFFSET_METADATA_TOO_LARGE = 12,
+	FL_KAFKA_COORDINATOR_LOAD_IN_PROGRESS = 14,
+	FL_KAFKA_COORDINATOR_NOT_AVAILABLE = 15,
+	FL_KAFKA_NOT_COORDINATOR = 16,
+	FL_KAFKA_INVALID_TOPIC_EXCEPTION = 17,
+	FL_KAFKA_INVALID_REQUIRED_ACKS = 21,
+	FL_KAFKA_ILLEGAL_GENERATION = 22,
+	FL_KAFKA_INCONSISTENT_GROUP_PROTOCOL = 23,
+	FL_KAFKA_INVALID_GROUP_ID = 24,
+	FL_KAFKA_UNKNOWN_MEMBER_ID = 25,
+	FL_KAFKA_INVALID_SESSION_TIMEOUT = 26,
+	FL_KAFKA_REBALANCE_IN_PROGRESS = 27,
+	FL_KAFKA_TOPIC_AUTHORIZATION_FAILED = 29,
+	FL_KAFKA_GROUP_AUTHORIZATION_FAILED = 30,
+	FL_KAFKA_CLUSTER_AUTHORIZATION_FAILED = 31,
+	FL_KAFKA_INVALID_TIMESTAMP = 32,
+	FL_KAFKA_UNSUPPORTED_SASL_MECHANISM = 33,
+	FL_KAFKA_ILLEGAL_SASL_STATE = 34,
+	FL_KAFKA_UNSUPPORTED_VERSION = 35,
+	FL_KAFKA_TOPIC_ALREADY_EXISTS = 36,
+	FL_KAFKA_INVALID_PARTITIONS = 37,
+	FL_KAFKA_INVALID_REPLICATION_FACTOR = 38,
+	FL_KAFKA_INVALID_CONFIG = 40,
+	FL_KAFKA_INVALID_REQUEST = 42,
+	FL_KAFKA_POLICY_VIOLATION = 44,
+	FL_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER = 45,
+	FL_KAFKA_DUPLICATE_SEQUENCE_NUMBER = 46,
+	FL_KAFKA_INVALID_PRODUCER_EPOCH = 47,
+	FL_KAFKA_INVALID_TXN_STATE = 48,
+	FL_KAFKA_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53,
+	FL_KAFKA_STORAGE_ERROR = 56,
+	FL_KAFKA_SASL_AUTHENTICATION_FAILED = 58,
+	FL_KAFKA_UNKNOWN_PRODUCER_ID = 59,
+	FL_KAFKA_NON_EMPTY_GROUP = 68,
+	FL_KAFKA_GROUP_ID_NOT_FOUND = 69,
+	FL_KAFKA_FETCH_SESSION_ID_NOT_FOUND = 70,
+	FL_KAFKA_FENCED_LEADER_EPOCH = 74,
+	FL_KAFKA_UNKNOWN_LEADER_EPOCH = 75,
+	FL_KAFKA_UNSUPPORTED_COMPRESSION_TYPE = 76,
+	FL_KAFKA_MEMBER_ID_REQUIRED = 79,
+	FL_KAFKA_GROUP_MAX_SIZE_REACHED = 81,
+	FL_KAFKA_FENCED_INSTANCE_ID = 82,
+	FL_KAFKA_INVALID_RECORD = 87,
+	FL_KAFKA_UNSTABLE_OFFSET_COMMIT = 88,
+	FL_KAFKA_THROTTLING_QUOTA_EXCEEDED = 89,
+	FL_KAFKA_UNKNOWN_TOPIC_ID = 100
+} FlKafkaError;
+
+/* ---- settings (settings.c) ---- */
+
+extern char *fl_kafka_listen;
+extern char *fl_kafka_advertised;
+extern int fl_kafka_max_request_kb;
+
+/* Owned by the MQTT door's settings; they mean both doors. */
+extern bool fl_mqtt_allow_anonymous;
+extern int fl_mqtt_connect_timeout_s;
+extern int fl_mqtt_buffer_memory_mb;
+
+/* ---- the door ---- */
+
+typedef struct FlKafkaDoor FlKafkaDoor;
+typedef struct FlKafkaConn FlKafkaConn;
+typedef struct FlKafkaRequest FlKafkaRequest;
+
+/* A timer that calls; zeroed memory with `fire` set is one that is not armed. */
+typedef struct FlKafkaTimer
+{
+	FlTimer timer; /* must come first */
+	void (*fire)(struct FlKafkaTimer *timer);
+	void *arg;
+} FlKafkaTimer;
+
+/* A stream as Kafka's clients know it. */
+typedef struct FlKafkaTopic
+{
+	const char *name;
+	Oid stream;
+} FlKafkaTopic;
+
+struct FlKafkaDoor
+{
+	int index;
+	MemoryContext context; /* of the door */
+	MemoryContext turn;    /* reset behind every turn */
+	FlAllocator alloc;     /* in context */
+	FlNetLoop *net;
+	FlIngest *ingest;
+	FlTimerWheel wheel;
+	FlBuf out; /* scratch: the answer that is being made */
+	FlKafkaConn *current; /* whose request is being worked on; NULL: nobody's */
+	dlist_head full;      /* connections whose request waits for room in ingest */
+	dlist_head dead;      /* requests that have ended, to be freed behind the turn */
+	bool poll;            /* ask the sockets in the next turn */
+	bool stopping;
+	int64 next_stats_ms;
+	uint64 news; /* fl_shared->catalog_generation as it was seen */
+	int64 news_due_ms;
+
+	/* topics.c */
+	MemoryContext topics_context;
+	uint64 topics_version; /* fl_catalog_version of what follows */
+	int ntopics;
+	FlKafkaTopic *topics; /* by name */
+};
+
+extern FlKafkaDoor *fl_kafka_door;
+
+struct FlKafkaConn
+{
+	FlNetConn net; /* must come first */
+	FlKafkaDoor *door;
+	uint64 id;
+	bool admitted;     /* it may ask for more than versions and a log-in */
+	bool blocked;      /* the next request waits for those before it */
+	bool full;         /* in door->full */
+	bool out_paused;   /* it does not read its answers */
+	int nrequests;
+	dlist_head requests; /* FlKafkaRequest, oldest first: not answered, or answered behind one that is not */
+	dlist_node full_node;
+	FlIdentity *identity; /* NULL: anonymous */
+};
+
+/* ---- requests ---- */
+
+typedef void (*FlKafkaHandler)(FlKafkaRequest *req);
+
+/* How a handler wants its requests. */
+#define FL_KAFKA_OPEN     0x01 /* also before login */
+#define FL_KAFKA_OVERLAPS 0x02 /* may be handled while earlier ones of this kind are parked */
+#define FL_KAFKA_KEEPS    0x04 /* message stays good while the request is parked: its frame is copied */
+
+typedef struct FlKafkaEntry
+{
+	int16 key;
+	uint8 flags;
+	FlKafkaHandler handler;
+} FlKafkaEntry;
+
+struct FlKafkaRequest
+{
+	dlist_node node; /* in conn->requests, then in door->dead */
+	FlKafkaDoor *door;
+	FlKafkaConn *conn; /* NULL once the connection has gone */
+	const FlKafkaEntry *entry;
+	const FlKafkaApi *api;
+	int16 version;
+	int32 correlation_id;
+	FlKafkaBytes client_id; /* good as long as message is */
+	void *message;          /* the decoded request; good while the handler runs, or see FL_KAFKA_KEEPS */
+	MemoryContext memory;   /* this struct, and what the handler allocates */
+
+	/* of a parked request */
+	bool parked;
+	void *state;                        /* the handler's */
+	void (*on_end)(FlKafkaRequest *req); /* it will not be answered any more: forget it */
+	void (*on_timer)(FlKafkaRequest *req);
+	FlKafkaTimer timer;
+
+	bool deferred;
+	bool done;
+	uint8 *answer; /* waits for earlier ones; NULL: nothing is to be sent */
+	Size answer_len;
+};
+
+/*
+ * Not now: the handler has kept what it needs in req->state, and will answer
+ * later.  on_end is called if the connection goes first; it must not answer.
+ * Until the answer no other request of the connection is handled, unless both
+ * overlap.
+ */
+extern void fl_kafka_park(FlKafkaRequest *req, void *state, void (*on_end)(FlKafkaRequest *req));
+
+/* Call on_timer in so many milliseconds, once; a parked request has one timer. */
+extern void fl_kafka_set_timer(FlKafkaRequest *req, int64 in_ms, void (*on_timer)(FlKafkaRequest *req));
+
+/* The request is answered by this struct (of the API's response message), and ends. */
+extern void fl_kafka_answer(FlKafkaRequest *req, const void *response);
+
+/* The request ends without an answer (acks=0). */
+extern void fl_kafka_answer_nothing(FlKafkaRequest *req);
+
+/*
+ * The handler can do nothing now, for want of room in ingest, and has done
+ * nothing: the same request is presented again.
+ */
+extern void fl_kafka_defer(FlKafkaRequest *req);
+
+/* The whole frame of an answer is in door->out. */
+extern void fl_kafka_answer_frame(FlKafkaRequest *req);
+
+/* ... of a dead connection, or one that was answered. */
+extern void fl_kafka_end_request(FlKafkaRequest *req);
+extern void fl_kafka_free_dead(FlKafkaDoor *door);
+
+extern FlKafkaRequest *fl_kafka_create_request(FlKafkaConn *conn, const FlKafkaEntry *entry,
+											   const FlKafkaRequestHeader *header, const uint8 *frame, Size len);
+
+/* ---- connections (connection.c) ---- */
+
+extern const FlNetProtocol fl_kafka_protocol;
+
+/* Close at once; `why` is constant, and is logged with the peer's name when the peer is at fault. */
+extern void fl_kafka_close(FlKafkaConn *conn, const char *why);
+extern void fl_kafka_refuse(FlKafkaConn *conn, const char *why);
+
+/* An answer has left the list: send what was waiting for it, and read on. */
+extern void fl_kafka_send_ready(FlKafkaConn *conn);
+extern void fl_kafka_retry_full(FlKafkaDoor *door);
+
+/* ---- the table (dispatch.c) ---- */
+
+/* NULL: not served. */
+extern const FlKafkaEntry *fl_kafka_entry(int16 key);
+
+/* ---- the door (door.c) ---- */
+
+/*
+ * The transaction of the turn, in which the catalog and the log may be read; it
+ * takes no id and ends with the turn.  Whoever writes ends it first, and runs
+ * one of his own.
+ */
+extern void fl_kafka_begin_transaction(FlKafkaDoor *door);
+extern void fl_kafka_end_transaction(FlKafkaDoor *door);
+
+/* A timer of whatever is no request; in_ms < 0 takes it away. */
+extern void fl_kafka_arm(FlKafkaDoor *door, FlKafkaTimer *timer, int64 in_ms);
+
+/* ---- topics (topics.c) ---- */
+
+/* Is it a name that Kafka allows?  Whether there is such a topic is another matter. */
+extern bool fl_kafka_topic_is_legal(FlKafkaBytes name);
+
+/*
+ * The stream of a topic, NULL: none.  In a transaction.  What it returns is good
+ * until the end of the turn.
+ */
+extern const FlStreamInfo *fl_kafka_find_topic(FlKafkaDoor *door, FlKafkaBytes name);
+extern const FlStreamInfo *fl_kafka_find_topic_id(FlKafkaDoor *door, const FlKafkaUuid *id);
+
+/* The name under which clients know the stream; NULL: it cannot be named to them, or is none of theirs. */
+extern const char *fl_kafka_topic_name(FlKafkaDoor *door, Oid stream);
+
+/* All topics by name. */
+extern const FlKafkaTopic *fl_kafka_topics(FlKafkaDoor *door, int *count);
+
+/* A number that stays with the stream over restarts and failovers, and is no other stream's. */
+extern void fl_kafka_topic_id(Oid stream, FlKafkaUuid *id);
+
+/* The epoch of the shard's leader, which is in its batches; in a transaction. */
+extern int32 fl_kafka_leader_epoch(Oid stream, int32 shard);
+
+/* May the connection read, or write, the stream? */
+extern bool fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream);
+extern bool fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream);
+
+/* ---- where clients are told to go (metadata.c) ---- */
+
+typedef struct FlKafkaAddress
+{
+	char host[256];
+	int port;
+} FlKafkaAddress;
+
+/* The address that was set for the listener, or the one that the client came to. */
+extern void fl_kafka_advertised_address(FlKafkaConn *conn, FlKafkaAddress *out);
+extern const char *fl_kafka_cluster_id(void);
+
+/* ---- handlers ---- */
+
+extern void fl_kafka_handle_api_versions(FlKafkaRequest *req);
+extern void fl_kafka_handle_metadata(FlKafkaRequest *req);
+extern void fl_kafka_handle_describe_cluster(FlKafkaRequest *req);
+extern void fl_kafka_handle_describe_topic_partitions(FlKafkaRequest *req);
+
+/* ---- log.c ---- */
+
+/* May another line about the peers' mistakes be written?  A few a second, and how many were left out. */
+extern bool fl_kafka_log_allowed(FlKafkaDoor *door);
+
+/* ---- settings.c ---- */
+
+/* "host:port" or "[v6]:port" of an advertised address for the port that the client came to; false: none is set. */
+extern bool fl_kafka_find_advertised(int local_port, FlKafkaAddress *out);
+
+#endif /* FLEETLOG_KAFKA_PRIVATE_H */
