@@ -1,0 +1,68 @@
+/*
+ * dispatch.c
+ *		Which requests are served, and by whom; ApiVersions, which tells clients.
+ *
+ * What is announced is what stands in this table, in the versions of the codec's
+ * (fl_kafka_apis).
+ */
+#include "postgres.h"
+
+#include "kafka.h"
+
+/* By key. */
+static const FlKafkaEntry entries[] = {
+	{FL_KAFKA_METADATA, 0, fl_kafka_handle_metadata},
+	{FL_KAFKA_API_VERSIONS, FL_KAFKA_OPEN, fl_kafka_handle_api_versions},
+	{FL_KAFKA_DESCRIBE_CLUSTER, 0, fl_kafka_handle_describe_cluster},
+	{FL_KAFKA_DESCRIBE_TOPIC_PARTITIONS, 0, fl_kafka_handle_describe_topic_partitions},
+};
+
+const FlKafkaEntry *
+fl_kafka_entry(int16 key)
+{
+	for (int i = 0; i < lengthof(entries); i++)
+	{
+		if (entries[i].key == key)
+			return &entries[i];
+	}
+	return NULL;
+}
+
+/* KIP-511: what may stand in the name and version of a client. */
+static bool
+is_software(FlKafkaBytes text)
+{
+	for (int32 i = 0; i < text.len; i++)
+	{
+		uint8 c = text.data[i];
+		bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+
+		if (!alphanumeric && (i == 0 || i == text.len - 1 || (c != '-' && c != '.')))
+			return false;
+	}
+	return text.len > 0;
+}
+
+void
+fl_kafka_handle_api_versions(FlKafkaRequest *req)
+{
+	const FlKafkaApiVersionsRequest *in = req->message;
+	FlKafkaApiVersionsResponse out;
+	FlKafkaApiVersionsApiVersion *versions = palloc(sizeof(*versions) * lengthof(entries));
+
+	fl_kafka_init_api_versions_response(&out);
+	for (int i = 0; i < lengthof(entries); i++)
+	{
+		const FlKafkaApi *api = fl_kafka_api(entries[i].key);
+
+		fl_kafka_init_api_versions_api_version(&versions[i]);
+		versions[i].api_key = api->key;
+		versions[i].min_version = api->announced;
+		versions[i].max_version = api->to;
+	}
+	if (req->version >= 3 && (!is_software(in->client_software_name) || !is_software(in->client_software_version)))
+		out.error_code = FL_KAFKA_INVALID_REQUEST;
+	else
+		fl_kafka_set_items(&out.api_keys, versions, lengthof(entries));
+	fl_kafka_answer(req, &out);
+}
