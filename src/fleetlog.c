@@ -21,6 +21,7 @@
 #include "fleetlog/catalog.h"
 #include "fleetlog/groups.h"
 #include "fleetlog/launcher.h"
+#include "fleetlog/kafka.h"
 #include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
 #include "fleetlog/net.h"
@@ -63,6 +64,7 @@ _PG_init(void)
 	fl_auth_settings_define();
 	fl_acl_settings_define();
 	fl_mqtt_define_settings();
+	fl_kafka_define_settings();
 	fl_net_settings_define();
 	fl_session_define_settings();
 	fl_groups_define_settings();

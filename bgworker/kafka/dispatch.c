@@ -14,7 +14,6 @@ static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_METADATA, 0, fl_kafka_handle_metadata},
 	{FL_KAFKA_API_VERSIONS, FL_KAFKA_OPEN, fl_kafka_handle_api_versions},
 	{FL_KAFKA_DESCRIBE_CLUSTER, 0, fl_kafka_handle_describe_cluster},
-	{FL_KAFKA_DESCRIBE_TOPIC_PARTITIONS, 0, fl_kafka_handle_describe_topic_partitions},
 };
 
 const FlKafkaEntry *

@@ -11,7 +11,7 @@
  *	dispatch.c		the table of handlers; ApiVersions
  *	request.c		the life of a request: parked, timed, answered
  *	topics.c		streams by topic name and id; shards as partitions
- *	metadata.c		Metadata, DescribeCluster, DescribeTopicPartitions
+ *	metadata.c		Metadata, DescribeCluster
  *	settings.c		settings
  *	log.c			log lines that do not flood
  *
@@ -330,6 +330,7 @@ extern int32 fl_kafka_leader_epoch(Oid stream, int32 shard);
 /* May the connection read, or write, the stream? */
 extern bool fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream);
 extern bool fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream);
+extern bool fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream);
 
 /* ---- where clients are told to go (metadata.c) ---- */
 
@@ -348,7 +349,11 @@ extern const char *fl_kafka_cluster_id(void);
 extern void fl_kafka_handle_api_versions(FlKafkaRequest *req);
 extern void fl_kafka_handle_metadata(FlKafkaRequest *req);
 extern void fl_kafka_handle_describe_cluster(FlKafkaRequest *req);
-extern void fl_kafka_handle_describe_topic_partitions(FlKafkaRequest *req);
+
+/* ---- produce.c ---- */
+
+extern bool fl_kafka_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
+								 int64 log_offset);
 
 /* ---- log.c ---- */
 

@@ -218,3 +218,9 @@ fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream)
 {
 	return conn->identity == NULL && conn->admitted;
 }
+
+bool
+fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream)
+{
+	return fl_kafka_may_read(conn, stream) || fl_kafka_may_write(conn, stream);
+}
