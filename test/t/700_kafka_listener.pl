@@ -100,7 +100,7 @@ ok(is_told(qr/broker\.example/), 'an address that is set is told instead');
 $s->set_conf(%conf, 'fleetlog.kafka_advertised' => "elsewhere:1,$port=[::1]:19093");
 ok(is_told(qr/::1\x00\x00\x4A\x95/), 'and one for this listener before it');
 
-sub waits_for
+sub is_told
 {
     my ($re) = @_;
 
