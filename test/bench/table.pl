@@ -5,6 +5,7 @@
 #        table.pl head
 #        table.pl row SCENARIO PARTY FILE [name=value]...   one line; the pairs are added to the object in FILE
 #        table.pl history FILE name=value...                what scenario load-10m found; added and printed likewise
+#        table.pl add FILE name=value...                    the pairs are added, and nothing is printed
 #        table.pl goals FOLDER                              each goal: reached, not reached, not measured
 #        table.pl markdown FOLDER                           the same tables for docs/design/performance.md
 #        table.pl cpu PID...                                seconds of CPU of these processes and their descendants
@@ -356,6 +357,34 @@ sub goals
 		$ratio->("$what open" . ($held ? sprintf(' for %.0f s', $held->{fleetlog}{publish_seconds}) : '') . ': part of the rate without',
 			0.8, $figure->("$name-$holder", 'fleetlog', 'rate'), @without == 2 ? ($without[0] + $without[1]) / 2 : undef);
 	}
+	for my $case (['herd', 'within ten seconds'], ['herd-at-once', 'at once'])
+	{
+		my ($scenario, $how) = @$case;
+		my $r = $all->{$scenario}{fleetlog};
+		my $herd = 'a herd ' . ($r ? sprintf('of %s that wants %s of %s records, ', map { thousands($_) } @$r{qw(connections received herd_records)}) : '') . $how;
+
+		$at_most->("$herd: pages read, times the history's", 2, $r ? $r->{herd_pages_read} / $r->{herd_pages} : undef, '');
+		$at_most->("$herd: until all have theirs", 10, $r ? $r->{all_received_seconds} : undef, ' s') if $scenario eq 'herd-at-once';
+	}
+	$at_most->('a slow disk: what front doors fetch from it, part of what the reader does', 0.05,
+		$all->{cold}{fleetlog} ? $all->{cold}{fleetlog}{cold_doors_fetched} / ($all->{cold}{fleetlog}{cold_reader_fetched} || 1) : undef, '');
+	# Noise is what the same measurement before and after differ by, and half a millisecond.
+	for my $case (['herd', 'a herd within ten seconds'], ['herd-at-once', 'a herd at once'], ['cold', 'a slow disk'])
+	{
+		my ($scenario, $what) = @$case;
+
+		for my $way (['ack_ms', 'PUBACK'], ['end_to_end_ms', 'delivery'])
+		{
+			my ($with, @without) = map { $figure->("$scenario-$_", 'fleetlog', $way->[0], 'p99') } qw(with without again);
+			my $known = defined $with && defined $without[0] && defined $without[1];
+			my ($low, $high) = sort { $a <=> $b } @without if $known;
+			my $limit = $known ? $high - $low + 0.5 : 0.5;
+
+			push @goals, ["$what delays live traffic: p99 of $way->[1]", 'by at most ' . short($limit) . ' ms',
+				$known ? sprintf('%+.2f ms (%s, without %s and %s)', $with - $high, map { short($_) } $with, @without) : undef,
+				$known ? $with - $high <= $limit : undef];
+		}
+	}
 	return @goals;
 }
 
@@ -405,6 +434,7 @@ sub print_markdown
 	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667
 		fan-out fan-out-qos0 fan-out-qos1 fan-in-qos1 retained-store retained filters-without filters-with filters-again login
 		load-10m burst-without burst-with silent-without silent-with 
+		(map { my $name = $_; map { "$name-$_" } qw(without with again) } qw(herd herd-at-once cold)),
 		map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)));
 	my (@rates, @crowds);
 
@@ -413,7 +443,7 @@ sub print_markdown
 		for my $party (ordered([keys %{$all->{$scenario}}], qw(null fleetlog fleetlog-budget mosquitto nats bridge bridge-1000)))
 		{
 			my $r = $all->{$scenario}{$party};
-			push @rates, [$scenario, $party, cells($scenario, $r)] unless is_about_connections($scenario);
+			push @rates, [$scenario, $party, cells($scenario, $r)] unless is_about_connections($scenario) || $scenario =~ /^(herd|herd-at-once|cold)$/;
 			push @crowds, [$scenario, $party, thousands($r->{connections}), thousands(connects_per_second($r)),
 				(map { sprintf('%.0f', $_) } 1e6 * $r->{connect_cpu_seconds} / $r->{connections}, memory_per_connection($r)),
 				join(', ', map { short($_) } @{$r->{storm_seconds}}) || '-'] if is_about_connections($scenario);
@@ -467,6 +497,7 @@ if ($what eq 'run') { keep_run(@ARGV) }
 elsif ($what eq 'head') { printf $format, @columns }
 elsif ($what eq 'row') { print_row(@ARGV) }
 elsif ($what eq 'history') { keep_history(@ARGV) }
+elsif ($what eq 'add') { my ($file, @pairs) = @ARGV; my $r = load($file); add_pairs($r, @pairs); save($file, $r) }
 elsif ($what eq 'goals') { print_goals(@ARGV) }
 elsif ($what eq 'markdown') { print_markdown(@ARGV) }
 elsif ($what eq 'cpu') { print_cpu(@ARGV) }
