@@ -26,6 +26,7 @@
 #include "packet.h"
 
 #define FIRST_QUEUE 16
+#define MAX_CHECKPOINT_WITH (64 * 1024) /* bytes of a checkpoint that goes with deliveries */
 #define MAX_WRITING 500 /* deliveries that are written at once */
 #define MAX_RELEASED_AGAIN 500 /* releases of earlier connections beside the window */
 
@@ -486,6 +487,26 @@ fl_mqtt_drain_waiting(FlMqttDoor *door)
 	}
 }
 
+/*
+ * Nor for what was in the queue when the session looked back: where its filters go on
+ * after a crash is said anew with such deliveries, or they would come twice.  Where
+ * that is too much, the deliveries alone are written.
+ */
+static void
+checkpoint_with(FlMqttConn *conn, FlBuf *out)
+{
+	Size len = out->len;
+	uint8 *deliveries = MemoryContextAlloc(conn->door->turn, len);
+
+	memcpy(deliveries, out->data, len);
+	fl_buf_reset(out);
+	fl_mqtt_encode_checkpoint(conn, out, false, NULL);
+	if (!out->failed && out->len <= MAX_CHECKPOINT_WITH)
+		return;
+	fl_buf_reset(out);
+	fl_write_bytes(out, deliveries, len);
+}
+
 /* The first of those that wait are given identifiers, and written.  False: not now. */
 static bool
 write_ahead(FlMqttConn *conn)
@@ -494,6 +515,7 @@ write_ahead(FlMqttConn *conn)
 	FlBuf *out = &conn->door->out;
 	uint16 before = sub->inflight_count;
 	bool *of_groups = NULL; /* by feed */
+	bool unmarked = false;
 	uint32 n = 0;
 
 	/* The session may be about to look back (history.c): no mark may be moved before it does. */
@@ -513,6 +535,7 @@ write_ahead(FlMqttConn *conn)
 		sub->inflight[sub->inflight_count - 1].aside = item->no_mark;
 		sub->inflight[sub->inflight_count - 1].shared = item->shared;
 		fl_mqtt_encode_sent(conn, out, &sub->inflight[sub->inflight_count - 1]);
+		unmarked = unmarked || (item->no_mark && !item->message->aside);
 		if (!item->shared || item->message->feed < 0)
 			continue;
 		if (of_groups == NULL)
@@ -522,13 +545,16 @@ write_ahead(FlMqttConn *conn)
 	/* No mark stands for what groups give. */
 	if (of_groups != NULL)
 		fl_mqtt_encode_share_starts(conn, out, of_groups);
+	sub->writing = n;
+	if (unmarked)
+		checkpoint_with(conn, out);
 	if (fl_mqtt_write_events(conn, FL_MQTT_COOKIE_SENT, true) != FL_ERR_NONE)
 	{
+		sub->writing = 0;
 		sub->inflight_count = before;
 		drain_later(conn);
 		return false;
 	}
-	sub->writing = n;
 	return true;
 }
 

@@ -433,9 +433,9 @@ sub print_markdown
 	my $run = load("$folder/run.json");
 	my @scenarios = ordered([keys %$all], qw(qos1-50x20 qos1-50x1 qos1-1x20 qos0-50x20 qos2-50x20 paced-5000 paced-1667
 		fan-out fan-out-qos0 fan-out-qos1 fan-in-qos1 retained-store retained filters-without filters-with filters-again login
-		load-10m burst-without burst-with silent-without silent-with 
+		load-10m burst-without burst-with silent-without silent-with),
 		(map { my $name = $_; map { "$name-$_" } qw(without with again) } qw(herd herd-at-once cold)),
-		map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)));
+		map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2));
 	my (@rates, @crowds);
 
 	for my $scenario (@scenarios)

@@ -419,6 +419,33 @@ for my $how (qw(reconnect restart crash))
     $c->disconnect;
 }
 
+# At QoS 2 what waited when the session looked back comes once, over a crash, too: what was complete, and what was not.
+{
+    my $topic = 'acme/d1/kept2';
+    my @session = ('kept-2', expiry => 300, clean => 0, properties => [ [ 33, 1 ] ]);
+    $publisher->publish_released("$topic/old", "o$_") for 1 .. 3;
+    my $c = client(@session);
+    ask($c, [ [ "$topic/live", 2 ] ]);
+    $publisher->publish_released("$topic/live", "n$_") for 1 .. 6;
+    $s->wait_for("SELECT queued FROM fleetlog.stat_connection WHERE client_id = 'kept-2'", '5', 'all but the first to wait');
+    ask($c, [ [ "$topic/old", 2 ] ], from => 'beginning');
+    is(texts($c->completed(3)), 'n1 n2 n3', 'some are taken to their end');
+    my $under_way = $c->expect('PUBLISH');
+    is($under_way->{payload}, 'n4', '... and one is under way');
+    $s->kill9_and_start;
+    $s->wait_for_mqtt;
+    $c->close;
+    connect_publisher();
+    $c = client(@session);
+    is($c->{connack}{session_present}, 1, 'the session is there');
+    my @rest = $c->completed(6);
+    is(texts(grep { $_->{payload} =~ /^n/ } @rest), 'n4 n5 n6', 'what was complete does not come again');
+    is(texts(grep { $_->{payload} =~ /^o/ } @rest), 'o1 o2 o3', '... and the history does');
+    $c->ping;
+    ok($c->quiet(0), '... and nothing more');
+    $c->disconnect;
+}
+
 # ---- M12: losses ----
 
 # Retention was quicker: too old when asked for, and while it is read.
