@@ -148,7 +148,7 @@ struct FlIngest
 	dlist_head	busy;			/* FlIngestShard with batches */
 	dlist_head	held_back;		/* FlHeldBack */
 	FlIngestBatch *releasing;	/* off its queue, not all of its waiters told; NULL = none */
-	FlIngestShard *releasing_shard;
+	FlIngestShard *releasing_shard; /* entries of `shards` are never removed, so this one is still there */
 	FlGone	   *gone;			/* to be told that their records were taken out */
 	int			ngone;
 	int			ngone_told;
