@@ -2,7 +2,7 @@
 #
 # A cell names checks as `file`: "name", "name" (a remark); several files are parted by "; ".  A name is what stands in the
 # source between the quotes of a string, or a part of it with its variables unexpanded; in a unit test it may be a
-# function that FL_RUN runs.  Comments do not count, so that a name cannot outlive its check.
+# function that FL_RUN runs, in a file of byte sequences it is a case's.  Comments do not count, so that a name cannot outlive its check.
 package CheckedTable;
 
 use strict;
@@ -22,12 +22,13 @@ my %strings;
 sub names_of
 {
     my ($source, $file) = @_;
-    my ($path) = grep { -r } map { "$source/test/$_" } "t/$file.pl", "unit/$file.c", "sql/$file.sql";
+    my ($path) = grep { -r } map { "$source/test/$_" } "t/$file.pl", "unit/$file.c", "sql/$file.sql", "sequences/$file.seq";
 
     return unless defined $path;
     return $strings{$path} //= do {
         my $text = slurp($path);
         my $all = '';
+        return $strings{$path} = join '', map { "$_\n" } $text =~ /^case (.+)$/gm if $path =~ /\.seq$/;
         if ($path =~ /\.c$/) { $text =~ s{/\*.*?\*/}{}gs; }
         for my $line (split /\n/, $text)
         {

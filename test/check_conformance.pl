@@ -6,7 +6,8 @@
 # Says, and ends with status 1, when
 #   a statement of MQTT 5.0 has no row, or two; a row's number is none of its standard; one of 3.1.1 has two rows;
 #   a row names no test and does not say whose duty it is or that there is no test;
-#   a file is named that is not there, or a name that none of its checks bears.
+#   a file is named that is not there, or a name that none of its checks bears;
+#   a case of test/sequences shows a statement whose row does not name it.
 #
 # What a name is, is told in CheckedTable.pm.
 # --self-test damages the table in every one of these ways and wants each of them to be found.
@@ -37,7 +38,7 @@ my $no_test = qr/^(?:client's duty|not yet: issue \d+, \S|no test: issue \d+, \S
 sub faults_of
 {
     my ($source, $text) = @_;
-    my (@faults, %rows);
+    my (@faults, %rows, %said);
     my $version = '5.0';
 
     for my $line (split /\n/, $text)
@@ -52,6 +53,7 @@ sub faults_of
         push @faults, "MQTT $version has no statement $clause-$n" if $n < $first || $n > ($count->{$clause} // 0);
         push @faults, "MQTT $version, $clause-$n: has a row already" if $rows{$version}{"$clause-$n"}++;
         push @faults, "MQTT $version, $clause-$n: three columns are wanted" and next if @cells != 3;
+        $said{$version}{"$clause-$n"} = $cells[2];
         my ($wrong) = CheckedTable::judge($source, $cells[2], $no_test);
         push @faults, map { "MQTT $version, $clause-$n: $_" } @$wrong;
     }
@@ -60,6 +62,33 @@ sub faults_of
         for my $n (($clause eq '2.2.1' ? 2 : 1) .. $count5{$clause})
         {
             push @faults, "MQTT 5.0, $clause-$n: has no row" unless $rows{'5.0'}{"$clause-$n"};
+        }
+    }
+    push @faults, unnamed_cases($source, \%said);
+    return @faults;
+}
+
+# Cases of byte sequences that the row of a statement which they show does not name.
+sub unnamed_cases
+{
+    my ($source, $said) = @_;
+    my @faults;
+
+    for my $path (sort glob "$source/test/sequences/*.seq")
+    {
+        my ($file) = $path =~ /(\w+)\.seq$/;
+        my $case = '';
+        for my $line (split /\n/, CheckedTable::slurp($path))
+        {
+            $case = $1 if $line =~ /^case (.+)$/;
+            next unless $line =~ /^shows(3?) (.+)$/;
+            my $version = $1 ? '3.1.1' : '5.0';
+            for my $id (split ' ', $2)
+            {
+                my $cell = $said->{$version}{$id} // '';
+                my ($names) = $cell =~ /`$file`: ((?:"[^"]+"(?:, )?)+)/;
+                push @faults, "MQTT $version, $id: does not name \"$case\" of $file" if index($names // '', "\"$case\"") < 0;
+            }
         }
     }
     return @faults;
@@ -73,6 +102,7 @@ my %damage = (
     'a file that is not there' => sub { s/^(\| 3\.3\.1-4 .*)`\w+`/$1`999_nothing`/m },
     'a name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*: ")/$1never heard of /m },
     'a second name that no check bears' => sub { s/^(\| 3\.3\.1-4 .*") \|$/$1, "never heard of" |/m },
+    'a sequence that is not named' => sub { s/^(\| 3\.3\.1-4 .*?); `bytes_publish`: "[^"]+"/$1/m },
     'a row without an answer' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 surely |/m },
     'a reason without an issue' => sub { s/^(\| 3\.3\.1-4 \| [^|]* \|).*/$1 no test: some day |/m });
 
