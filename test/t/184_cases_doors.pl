@@ -118,9 +118,9 @@ sub knock
     my ($port, $name, @more) = @_;
     my ($out, $err) = ('', '');
     my $connect = FleetlogTest::Mqtt::connect_packet($mqtt3, client_id => $name);
-    my $in = $port == $wss ? FleetlogTest::WebSocket::request($port) . frame(0x82, $connect) : $connect;
+    my ($in, $open) = FleetlogTest::input($port == $wss ? FleetlogTest::WebSocket::request($port) . frame(0x82, $connect) : $connect);
     my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-CAfile', "$dir/ca.crt", '-cert', "$dir/$name.crt", '-key', "$dir/$name.key", '-quiet', '-no_ign_eof', @more ],
-        '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+        '<', $in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     FleetlogTest::wait_until(sub { $h->pump_nb; $out =~ /\x20\x02\x00./s || $err =~ /alert/ || !$h->pumpable }, 'an answer');
     $h->kill_kill;
     return $out =~ /\x20\x02\x00\x00/ ? 'in' : $err =~ /alert (?:certificate )?(\w+)/ ? $1 : "out: $err";

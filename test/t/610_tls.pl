@@ -29,7 +29,9 @@ sub run_program
 sub s_client
 {
     my (@args) = @_;
-    my ($ok, $out, $err) = run_program("\x10\x00", 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-CAfile', "$dir/ca.crt", @args);
+    my ($out, $err) = ('', '');
+    my ($in) = FleetlogTest::input("\x10\x00");
+    IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-CAfile', "$dir/ca.crt", @args ], '<', $in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     return $out . $err;
 }
 sub failed_handshakes { return $s->sql("SELECT sum(failed_handshakes) FROM fleetlog.stat_listener WHERE protocol = 'mqtts'"); }

@@ -57,7 +57,8 @@ sub s_client
 {
     my (@args) = @_;
     my ($out, $err) = ('', '');
-    IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", @args ], '<', \"\x10\x00", '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+    my ($in) = FleetlogTest::input("\x10\x00");
+    IPC::Run::run([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", @args ], '<', $in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     return $out . $err;
 }
 my $since = 0;
@@ -162,10 +163,10 @@ sub publish_13
 {
     my ($topic, $identity, $key) = @_;
     my ($out, $err, $text) = ('', '', 'm' . ++$n);
-    my $in = FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => "thirteen$n")
-        . FleetlogTest::Mqtt::publish_packet({ version => 4 }, $topic, $text, qos => 1, pid => 1);
+    my ($in, $open) = FleetlogTest::input(FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => "thirteen$n")
+        . FleetlogTest::Mqtt::publish_packet({ version => 4 }, $topic, $text, qos => 1, pid => 1));
     my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-psk_identity', $identity, '-psk', $key, '-quiet', '-no_ign_eof' ],
-        '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+        '<', $in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
     FleetlogTest::wait_until(sub { $h->pump_nb; $out =~ /^\x20\x02\x00\x00\x40\x02\x00\x01/ || !$h->pumpable }, 'an answer');
     $h->kill_kill;
     my $device = $s->sql("SELECT device FROM telemetry WHERE fleetlog.text(payload) = '$text'");
@@ -189,15 +190,16 @@ like(s_client('-tls1_2', '-psk_identity', 'acme/p1', '-psk', $key1, '-cipher', '
 
 # TLS 1.3: a valid ticket and the name of a device whose key the client has not: it is not that device.
 $session = "$dir/session13";
-my ($out, $err, $login) = ('', '', FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'thief'));
-my $gate = FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'gate', user => 'acme/gate', password => 'pw-gate');
+my ($out, $err) = ('', '');
+my ($login, $open) = FleetlogTest::input(FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'thief'));
+my ($gate, $open_too) = FleetlogTest::input(FleetlogTest::Mqtt::connect_packet({ version => 4 }, client_id => 'gate', user => 'acme/gate', password => 'pw-gate'));
 my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-ciphersuites', 'TLS_AES_256_GCM_SHA384', '-sess_out', $session, '-quiet', '-no_ign_eof' ],
-    '<', \$gate, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+    '<', $gate, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 FleetlogTest::wait_until(sub { $h->pump_nb; -s $session && length $out }, 'a ticket of another device');
 $h->kill_kill;
 ($out, $err) = ('', '');
 $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$port", '-tls1_3', '-ciphersuites', 'TLS_AES_256_GCM_SHA384', '-sess_in', $session, '-psk_identity', 'acme/p1', '-psk', $key2, '-quiet', '-no_ign_eof' ],
-    '<', \$login, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+    '<', $login, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
 FleetlogTest::wait_until(sub { $h->pump_nb; length $out || !$h->pumpable }, 'the answer to the thief');
 isnt(substr($out, 0, 4), "\x20\x02\x00\x00", 'a ticket of one device and the name of another make neither');
 $h->kill_kill;

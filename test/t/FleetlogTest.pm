@@ -220,6 +220,17 @@ sub wait_until
     return;
 }
 
+# What a program is to read from its standard input: the end to give it, and the one that keeps it from an end of file
+# for as long as the caller holds it.  Unlike a scalar's bytes these are there before the program is, which may end
+# without reading them.
+sub input
+{
+    my ($bytes) = @_;
+    pipe my $read, my $write or confess("pipe: $!");
+    confess('too much for a pipe') unless (syswrite($write, $bytes) // -1) == length $bytes;
+    return ($read, $write);
+}
+
 # How often the sessions that wait in poll, take or watch have gone to sleep, by the kernel's count.
 sub waiter_sleeps
 {
