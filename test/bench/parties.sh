@@ -4,8 +4,11 @@
 # Sourced by script/bench, which sets dir, results, tool, table, settings, workers, shards, names and status.  Every
 # start_* leaves a port and a process id; every measurement leaves FOLDER/SCENARIO.PARTY.json and prints a row.
 
-# The users of scenario "login": dev-N with password secret-N, in both servers.
+# The users of scenarios "login" and "storm-password": dev-N with password secret-N, in both servers.
 login_users=200
+made_users=0
+if runs login; then made_users=$login_users; fi
+if runs storm-password; then made_users=$((crowd > login_users ? crowd : login_users)); fi
 
 null_pid=; mosquitto_pid=; hub_pid=; bridge_pid=; nats_pid=
 
@@ -47,10 +50,24 @@ bring_up_fleetlog()
     fleetlog_port=$(sed -n 's/^mqtt .*:\([0-9]*\)$/\1/p' "$dir/up")
 }
 
+# Arguments: folder.  Of a kind that handshakes are cheap with, for everybody.
+make_certificate()
+{
+    fl_as openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+        -keyout "$1/tls.key" -out "$1/tls.crt" 2>"$dir/openssl.log" || { cat "$dir/openssl.log" >&2; fl_die "openssl makes no certificate"; }
+    fl_as chmod 600 "$1/tls.key"
+}
+
 # The bridge writes into this server, too, so it runs also when only the bridge is wanted.
 start_fleetlog()
 {
     make_folder "$dir/server"
+    if runs idle-tls storm-tls; then
+        make_certificate "$dir/server"
+        fleetlog_tls_port=$(fl_free_port)
+        settings+=(--set "fleetlog.mqtts_listen=127.0.0.1:$fleetlog_tls_port" --set "fleetlog.tls_cert_file=$dir/server/tls.crt"
+                   --set "fleetlog.tls_key_file=$dir/server/tls.key")
+    fi
     bring_up_fleetlog --workers "$workers" --set fleetlog.allow_anonymous=on --set shared_buffers=512MB \
         --set max_wal_size=4GB --set min_wal_size=2GB ${settings[@]+"${settings[@]}"}
     run_sql >/dev/null <<SQL
@@ -65,8 +82,8 @@ SELECT fleetlog.mount('kept/', 'kept', state => 'kept_state');
 CREATE TABLE unrelated (n int);
 SQL
     fill_wal_pool
-    if [[ " ${names[*]} " == *" login "* ]]; then
-        run_sql -o /dev/null -c "SELECT fleetlog.create_device('dev-' || n, 'bench', password => 'secret-' || n) FROM generate_series(0, $login_users - 1) n"
+    if [ $made_users -gt 0 ]; then
+        run_sql -o /dev/null -c "SELECT fleetlog.create_device('dev-' || n, 'bench', password => 'secret-' || n) FROM generate_series(0, $made_users - 1) n"
     fi
 }
 
@@ -83,9 +100,9 @@ start_mosquitto()
 
     mosquitto_port=$(fl_free_port)
     mosquitto_login_port=$(fl_free_port)
-    mkdir "$dir/mosquitto"
-    for ((n = 0; n < login_users; n++)); do echo "bench/dev-$n:secret-$n"; done >"$dir/mosquitto/users"
-    mosquitto_passwd -U "$dir/mosquitto/users"
+    make_folder "$dir/mosquitto"
+    for ((n = 0; n < made_users; n++)); do echo "bench/dev-$n:secret-$n"; done >"$dir/mosquitto/users"
+    [ $made_users -eq 0 ] || mosquitto_passwd -U "$dir/mosquitto/users"
     cat >"$dir/mosquitto/conf" <<CONF
 per_listener_settings true
 persistence true
@@ -99,6 +116,16 @@ listener $mosquitto_login_port 127.0.0.1
 allow_anonymous false
 password_file $dir/mosquitto/users
 CONF
+    if runs idle-tls storm-tls; then
+        make_certificate "$dir/mosquitto"
+        mosquitto_tls_port=$(fl_free_port)
+        cat >>"$dir/mosquitto/conf" <<CONF
+listener $mosquitto_tls_port 127.0.0.1
+allow_anonymous true
+certfile $dir/mosquitto/tls.crt
+keyfile $dir/mosquitto/tls.key
+CONF
+    fi
     chmod 600 "$dir/mosquitto/users"
     if fl_is_root; then chown -R "$FL_USER": "$dir/mosquitto"; fi
     bring_up_mosquitto
@@ -233,6 +260,18 @@ number_of()
     sed -n "s/.*\"$1\":\\([0-9.]*\\).*/\\1/p" "$2"
 }
 
+# Where a scenario meets a party.
+port_for()
+{
+    local port=$2_port
+
+    case $1 in
+        *-tls) port=$2_tls_port ;;
+        login|storm-password) [ "$2" != mosquitto ] || port=mosquitto_login_port ;;
+    esac
+    echo "${!port}"
+}
+
 # Arguments: scenario, party, stream, options of fl_load.
 load_fleetlog()
 {
@@ -243,7 +282,7 @@ load_fleetlog()
     # The first second makes segments and fills caches, and it is when the setting arrives.
     [ "$stream" = history ] || fl_as "$tool/fl_load" -p "$fleetlog_port" -t "$stream/warm-%d" -d 1 -c 10 --quiet >/dev/null || true
     read -r -a before < <(fleetlog_state "$stream")
-    run_load "$scenario: $party" "$file" yes -p "$fleetlog_port" --watch "$fleetlog_pid" "$@" || return 0
+    run_load "$scenario: $party" "$file" yes -p "$(port_for "$scenario" fleetlog)" --watch "$fleetlog_pid" "$@" || return 0
     read -r -a after < <(fleetlog_state "$stream")
     acked=$(number_of acked "$file")
     took=$(number_of publish_seconds "$file")
@@ -368,8 +407,7 @@ measure()
             bridge|bridge-*) load_bridge "$scenario" "$party" "$@" ;;
             nats) [ -z "$nats_pid" ] || { nats_session "$scenario"; load_other "$scenario" nats "$nats_port" "$nats_pid" "$@"; } ;;
             mosquitto)
-                port=$mosquitto_port
-                [ "$scenario" != login ] || port=$mosquitto_login_port
+                port=$(port_for "$scenario" mosquitto)
                 load_other "$scenario" mosquitto "$port" "$mosquitto_pid" "$@" ;;
         esac
     done

@@ -25,6 +25,10 @@ run_scenario()
         idle)       fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
         storm)      fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
         storm-sub)  fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 --each-subscribes 'bench/dev-%d/cmd/#' ;;
+        idle-tls)   fresh_servers; measure "$1" "fleetlog mosquitto" --tls -c "$crowd" -j 2 --sources 8 --no-publish --keep-alive $keep_alive --idle "$d" ;;
+        storm-tls)  fresh_servers; measure "$1" "fleetlog mosquitto" --tls -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 ;;
+        storm-password) fresh_servers; measure "$1" "fleetlog mosquitto" -c "$crowd" -j 2 --sources 8 --no-publish --storm 3 --user 'bench/dev-%d' --password 'secret-%d' ;;
+        deaf)       beside_deaf_subscribers ;;
         load-10m)   ! wants fleetlog || load_history ;;
         burst)      with_disturbance burst "with 1 MB bursts" start_bursts stop_job ;;
         silent)     with_disturbance silent "with silent peers" start_stallers stop_job ;;
@@ -204,6 +208,33 @@ start_stallers()
 {
     rm -f "$dir/job.pid"
     spawn "$dir/job.pid" "$dir/job.log" perl "$FL_SOURCE/test/bench/stall.pl" "$1"
+}
+
+# Publishers' rate, and the time that a message takes to five subscribers who read, without and with two subscribers who
+# do not, each twice, in turns: what the machine does meanwhile falls on both.
+beside_deaf_subscribers()
+{
+    local party port pair name
+
+    for party in fleetlog mosquitto; do
+        wants $party || continue
+        port=${party}_port; port=${!port}
+        for pair in 1 2; do
+            for name in without with; do
+                [ $name = without ] || start_deaf "$port"
+                measure "deaf-rate-$name-$pair" $party -q 1 -c 50 -w 20 -d "$seconds"
+                measure "deaf-paced-$name-$pair" $party -q 1 -c 10 -w 20 -r 2000 --subscribers 5 --sub-qos 1 -d "$seconds" --drain 30
+                [ $name = without ] || stop_job "deaf: $party"
+            done
+        done
+    done
+}
+
+start_deaf()
+{
+    rm -f "$dir/job.pid"
+    spawn "$dir/job.pid" "$dir/job.log" perl "$FL_SOURCE/test/bench/deaf.pl" "$1" 'bench/#'
+    fl_wait 20 test -s "$dir/job.log" || { cat "$dir/job.log" >&2; fl_note "deaf: the subscribers do not come up"; status=1; }
 }
 
 # Ends the disturbance and sees that there was one.
