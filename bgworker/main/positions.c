@@ -140,6 +140,21 @@ answer_jobs(Job *jobs, int n)
 	fl_groups_unlock(call);
 }
 
+/* Does one of them need a transaction id? */
+static bool
+writes(const Job *jobs, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		FlPositionsRequest request;
+
+		if (fl_positions_read(jobs[i].body, jobs[i].len, &request) && request.op != FL_POSITIONS_FETCH &&
+			request.op != FL_POSITIONS_LIST)
+			return true;
+	}
+	return false;
+}
+
 static void
 run(Job *jobs, int n)
 {
@@ -167,22 +182,27 @@ fl_main_positions(Datum arg)
 	/* Flushed before it is answered; no standby is waited for here. */
 	SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
 	turn_context = AllocSetContextCreate(TopMemoryContext, "fleetlog positions turn", ALLOCSET_DEFAULT_SIZES);
+	fl_groups_begin_positions();
 	fl_worker_set_state("running");
 	while (!fl_worker_should_stop())
 	{
 		int			n;
+		long		pause_us = 0;
 
 		MemoryContextReset(turn_context);
 		MemoryContextSwitchTo(turn_context);
 		fl_worker_turn();
 		n = collect(jobs);
-		if (n > 0)
+		/* Over the budget of transactions: more will have come when it is looked at again. */
+		if (n > 0 && writes(jobs, n))
+			pause_us = fl_budget_take();
+		if (n > 0 && pause_us == 0)
 			run(jobs, n);
 		for (int i = 0; i < n; i++)
 			fl_buf_free(&jobs[i].answer);
 		pgstat_report_stat(false);
-		if (n == 0)
-			fl_worker_wait(10000);
+		if (n == 0 || pause_us > 0)
+			fl_worker_wait(n == 0 ? 10000 : 1 + pause_us / 1000);
 	}
 	proc_exit(0);
 }

@@ -44,6 +44,9 @@ extern void fl_groups_tick(int door);
 /* A door begins: whom its predecessor had to answer is gone. */
 extern void fl_groups_begin_door(int door);
 
+/* The positions worker begins. */
+extern void fl_groups_begin_positions(void);
+
 /*
  * Memory for what is copied out, the process's own, and more of it: ask again when
  * it was too little.
@@ -78,8 +81,8 @@ typedef struct FlPosition
 /* A request is begun, gets its items, and is put into the queue under the lock. */
 extern void fl_positions_begin(FlBuf *buf, FlPositionsOp op, Oid role, FlKafkaBytes consumer);
 extern void fl_positions_add(FlBuf *buf, const FlPosition *item);
-/* False: there is no room for it now. */
-extern bool fl_positions_put(FlGroupCall *call, const FlBuf *buf, uint64 *id);
+/* An error: there is no room for it now, or never. */
+extern int16 fl_positions_put(FlGroupCall *call, const FlBuf *buf, uint64 *id);
 
 /*
  * The next answer of this door; false: none.  In answer everything is borrowed

@@ -83,6 +83,9 @@ extern const char *fl_group_state_name(FlGroupState state);
 #define FL_GROUP_AREA_MIN (128 * 1024)
 extern void fl_group_area_init(FlGroupArea *area, size_t size);
 
+/* The area is for this database from now on; what it holds of another one is forgotten. */
+extern void fl_group_area_use(FlGroupArea *area, size_t size, uint32_t database);
+
 /* Bytes in use, and in all. */
 extern void fl_group_area_usage(const FlGroupArea *area, size_t *used, size_t *total);
 
@@ -238,6 +241,9 @@ typedef struct FlGroupRequest
 	int door;
 	int32_t len;          /* bytes of the body */
 } FlGroupRequest;
+
+/* Bytes of the largest request that there can be room for. */
+extern size_t fl_group_request_max(const FlGroupArea *area);
 
 /* False: the queue is full. */
 extern bool fl_group_put_request(FlGroupCall *call, const uint8_t *body, int32_t len, uint64_t *id);

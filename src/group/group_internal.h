@@ -126,6 +126,7 @@ typedef struct FlGroupQueue
 
 struct FlGroupArea
 {
+	uint32_t database; /* whose groups they are */
 	uint32_t nchunks;
 	uint32_t nfree;
 	FlGroupRef free;

@@ -35,6 +35,22 @@ fl_group_area_init(FlGroupArea *area, size_t size)
 	area->deadline = FL_GROUP_NEVER;
 }
 
+/* Streams and roles of another database are nothing here: begin anew. */
+void
+fl_group_area_use(FlGroupArea *area, size_t size, uint32_t database)
+{
+	if (area->database == database)
+		return;
+	fl_group_area_init(area, size);
+	area->database = database;
+}
+
+size_t
+fl_group_request_max(const FlGroupArea *area)
+{
+	return (size_t) (area->nchunks / 2 - 1) * FL_GROUP_CHUNK_DATA;
+}
+
 void
 fl_group_area_usage(const FlGroupArea *area, size_t *used, size_t *total)
 {

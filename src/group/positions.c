@@ -166,6 +166,7 @@ fl_positions_may_act(Oid role, Oid owner)
 typedef struct Owners
 {
 	Oid			role;
+	Oid			owner;			/* of the rows that there are, or the role */
 	bool		refused;
 	int64		rows;			/* of the streams that were asked for */
 } Owners;
@@ -176,7 +177,8 @@ on_owner(void *arg, HeapTuple tuple, TupleDesc desc)
 	Owners	   *owners = arg;
 	bool		isnull;
 
-	if (!fl_positions_may_act(owners->role, DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull))))
+	owners->owner = DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull));
+	if (!fl_positions_may_act(owners->role, owners->owner))
 		owners->refused = true;
 	owners->rows += DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
 }
@@ -190,21 +192,22 @@ on_count(void *arg, HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * May the role act for the consumer, and can its rows (of these streams, NULL: of
- * all) be had at once?  They are locked then.
+ * May the role act for the consumer, and can its rows (of these streams, or of all)
+ * be had at once?  They are locked then.  *owner: whose new rows will be.
  */
 static int16
-lock_rows(FlPositionsRequest *request, Datum consumer, Datum streams, bool all, int64 *rows)
+lock_rows(const FlPositionsRequest *request, Datum consumer, Datum streams, bool all, int64 *rows, Oid *owner)
 {
 	Oid			types[3] = {TEXTOID, OIDARRAYOID, BOOLOID};
 	Datum		values[3] = {consumer, streams, BoolGetDatum(all)};
-	Owners		owners = {request->role, false, 0};
+	Owners		owners = {request->role, request->role, false, 0};
 	int64		locked = 0;
 
 	fl_config_query("SELECT owner::pg_catalog.oid, pg_catalog.count(*) FILTER (WHERE $3 OR stream::pg_catalog.oid = ANY ($2))"
 					" FROM fleetlog.consumer_position WHERE consumer = $1 GROUP BY owner",
 					3, types, values, on_owner, &owners);
 	*rows = owners.rows;
+	*owner = owners.owner;
 	if (owners.refused)
 		return FL_KAFKA_GROUP_AUTHORIZATION_FAILED;
 	if (owners.rows == 0)
@@ -263,14 +266,16 @@ commit(FlPositionsRequest *request, Datum consumer, FlBuf *answer)
 {
 	Items		items = read_items(&request->items);
 	Oid			types[2 + N_ARRAYS] = {TEXTOID, OIDOID};
-	Datum		values[2 + N_ARRAYS] = {consumer, ObjectIdGetDatum(request->role)};
+	Datum		values[2 + N_ARRAYS] = {consumer};
 	int64		rows;
+	Oid			owner;
 	int16		error;
 
 	check_streams(&items);
 	make_arrays(&items, values + 2);
 	memcpy(types + 2, array_types, sizeof(array_types));
-	error = lock_rows(request, consumer, values[2 + A_STREAM], false, &rows);
+	error = lock_rows(request, consumer, values[2 + A_STREAM], false, &rows, &owner);
+	values[1] = ObjectIdGetDatum(owner);
 	if (error == FL_KAFKA_NO_ERROR && count_good(&items) > 0)
 		(void) fl_config_execute("INSERT INTO fleetlog.consumer_position AS p (consumer, owner, stream, shard, log_offset, epoch, metadata)"
 								 " SELECT DISTINCT ON (stream, shard) $1, $2, stream, shard, log_offset, epoch, metadata"
@@ -291,10 +296,11 @@ delete_items(FlPositionsRequest *request, Datum consumer, FlBuf *answer)
 	Oid			types[3] = {TEXTOID, OIDARRAYOID, INT4ARRAYOID};
 	Datum		arrays[N_ARRAYS];
 	int64		rows;
+	Oid			owner;
 	int16		error;
 
 	make_arrays(&items, arrays);
-	error = lock_rows(request, consumer, arrays[A_STREAM], false, &rows);
+	error = lock_rows(request, consumer, arrays[A_STREAM], false, &rows, &owner);
 	if (error == FL_KAFKA_NO_ERROR)
 	{
 		Datum		values[3] = {consumer, arrays[A_STREAM], arrays[A_SHARD]};
@@ -312,7 +318,8 @@ delete_all(FlPositionsRequest *request, Datum consumer, FlBuf *answer)
 {
 	Oid			types[1] = {TEXTOID};
 	int64		rows;
-	int16		error = lock_rows(request, consumer, make_array(NULL, NULL, 0, OIDOID), true, &rows);
+	Oid			owner;
+	int16		error = lock_rows(request, consumer, make_array(NULL, NULL, 0, OIDOID), true, &rows, &owner);
 
 	if (error == FL_KAFKA_NO_ERROR && rows > 0)
 		(void) fl_config_execute("DELETE FROM fleetlog.consumer_position WHERE consumer = $1", 1, types, &consumer, NULL);

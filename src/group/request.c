@@ -56,12 +56,13 @@ fl_positions_add(FlBuf *buf, const FlPosition *item)
 	write_bytes(buf, item->metadata);
 }
 
-bool
+int16
 fl_positions_put(FlGroupCall *call, const FlBuf *buf, uint64 *id)
 {
-	if (buf->failed || buf->len > PG_INT32_MAX / 2)
-		return false;
-	return fl_group_put_request(call, buf->data, (int32) buf->len, id);
+	if (buf->failed || buf->len > fl_group_request_max(call->area))
+		return FL_KAFKA_INVALID_COMMIT_OFFSET_SIZE;
+	return fl_group_put_request(call, buf->data, (int32) buf->len, id) ? FL_KAFKA_NO_ERROR
+		: FL_KAFKA_COORDINATOR_LOAD_IN_PROGRESS;
 }
 
 bool

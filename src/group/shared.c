@@ -193,7 +193,17 @@ fl_groups_begin_door(int door)
 {
 	FlGroupCall *call = fl_groups_lock(door, InvalidOid, InvalidOid);
 
+	fl_group_area_use(area, fl_groups_size(), MyDatabaseId);
 	fl_group_forget_door(call);
+	fl_groups_unlock(call);
+}
+
+void
+fl_groups_begin_positions(void)
+{
+	FlGroupCall *call = fl_groups_lock(0, InvalidOid, InvalidOid);
+
+	fl_group_area_use(area, fl_groups_size(), MyDatabaseId);
 	fl_groups_unlock(call);
 }
 
