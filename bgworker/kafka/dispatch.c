@@ -7,12 +7,24 @@
  */
 #include "postgres.h"
 
+#include "group.h"
 #include "kafka.h"
 
 /* By key. */
 static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_METADATA, 0, fl_kafka_handle_metadata},
+	{FL_KAFKA_OFFSET_COMMIT, FL_KAFKA_KEEPS, fl_kafka_handle_offset_commit},
+	{FL_KAFKA_OFFSET_FETCH, FL_KAFKA_KEEPS, fl_kafka_handle_offset_fetch},
+	{FL_KAFKA_FIND_COORDINATOR, 0, fl_kafka_handle_find_coordinator},
+	{FL_KAFKA_JOIN_GROUP, 0, fl_kafka_handle_join_group},
+	{FL_KAFKA_HEARTBEAT, 0, fl_kafka_handle_heartbeat},
+	{FL_KAFKA_LEAVE_GROUP, 0, fl_kafka_handle_leave_group},
+	{FL_KAFKA_SYNC_GROUP, 0, fl_kafka_handle_sync_group},
+	{FL_KAFKA_DESCRIBE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_describe_groups},
+	{FL_KAFKA_LIST_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_list_groups},
 	{FL_KAFKA_API_VERSIONS, FL_KAFKA_OPEN, fl_kafka_handle_api_versions},
+	{FL_KAFKA_DELETE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_groups},
+	{FL_KAFKA_OFFSET_DELETE, FL_KAFKA_KEEPS, fl_kafka_handle_offset_delete},
 	{FL_KAFKA_DESCRIBE_CLUSTER, 0, fl_kafka_handle_describe_cluster},
 };
 

@@ -33,6 +33,7 @@
 #include "fleetlog/kafka.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
+#include "group.h"
 #include "kafka.h"
 
 #define SCRATCH_KEEP (1024 * 1024) /* a larger scratch buffer is given back */
@@ -80,6 +81,7 @@ create_door(int index)
 	MemoryContextSwitchTo(context);
 	door->ingest = fl_ingest_create(index, fl_kafka_ingest_done, door);
 	fl_roles_init();
+	fl_kafka_groups_begin(door);
 	return door;
 }
 
@@ -186,6 +188,7 @@ work(FlKafkaDoor *door)
 		fl_net_flush(door->net);
 	fl_net_turn(door->net, door->poll);
 	fl_timer_advance(&door->wheel, fl_net_now(door->net), fire, NULL);
+	fl_kafka_groups_turn(door);
 	fl_kafka_retry_full(door);
 	fl_net_flush(door->net);
 	FL_COUNT(FL_C_TURNS, 1);
@@ -291,6 +294,7 @@ next_wait(FlKafkaDoor *door, long ingest_wait)
 	long wait = shorter(fl_net_timeout(door->net), ingest_wait);
 
 	wait = shorter(wait, (long) fl_timer_wait(&door->wheel, now));
+	wait = shorter(wait, fl_kafka_groups_timeout(door));
 	if (now < door->news_due_ms || !dlist_is_empty(&door->full))
 		wait = shorter(wait, FL_KAFKA_RETRY_MS);
 	return shorter(wait, STATS_MS);

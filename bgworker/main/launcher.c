@@ -124,7 +124,7 @@ add_role(FlWorkerKind kind, int index, const char *function, bool with_doors)
 	role->function = function;
 	role->with_doors = with_doors;
 	role->with_state = kind == FL_WORKER_STATE;
-	role->with_kafka = kind == FL_WORKER_FRONT_DOOR && index == FL_KAFKA_DOOR;
+	role->with_kafka = kind == FL_WORKER_POSITIONS || (kind == FL_WORKER_FRONT_DOOR && index == FL_KAFKA_DOOR);
 	role->backoff_ms = fl_worker_retry_ms;
 }
 
@@ -139,6 +139,7 @@ make_roles(void)
 	add_role(FL_WORKER_APPENDER, 0, "fl_main_appender", true);
 	add_role(FL_WORKER_AUTH, 0, "fl_main_auth", true);
 	add_role(FL_WORKER_READER, 0, "fl_main_reader", true);
+	add_role(FL_WORKER_POSITIONS, 0, "fl_main_positions", true);
 	for (int i = 0; i < fl_workers; i++)
 		add_role(FL_WORKER_FRONT_DOOR, i, "fl_main_front_door", true);
 	add_role(FL_WORKER_FRONT_DOOR, FL_KAFKA_DOOR, "fl_main_kafka_door", true);
