@@ -165,10 +165,10 @@ sub describe
 is(describe('static'), '0 CompletingRebalance consumer p q', 'DescribeGroups');
 is(describe('simple'), '0 Empty ', 'a group that has positions only');
 is(describe('no such'), '0 Dead ', 'one that is not');
-my $l = $x->call('ListGroups', 4, FleetlogTest::KafkaGroup::array());
+my $l = $x->call('ListGroups', 2, '');
 $l->i32; $l->i16;
-my %listed = map { my $name = $l->str; $l->str; $name => $l->str } 1 .. $l->i32;
-is_deeply(\%listed, { g => 'Empty', gone => 'Empty', simple => 'Empty', shared => 'Empty', static => 'CompletingRebalance' }, 'ListGroups');
+my %listed = map { my $name = $l->str; $name => $l->str } 1 .. $l->i32;
+is_deeply(\%listed, { g => 'consumer', gone => 'consumer', simple => '', shared => '', static => 'consumer' }, 'ListGroups');
 sub delete_groups
 {
     my $d = $x->call('DeleteGroups', 1, FleetlogTest::KafkaGroup::array(map { FleetlogTest::KafkaGroup::str($_) } @_));
