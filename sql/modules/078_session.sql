@@ -33,12 +33,15 @@ COMMENT ON VIEW fleetlog.stat_session IS
 	'sessions that outlive their connection: connected or gone since when, for how long they are kept then, their subscriptions, deliveries under way, records behind (lag) or lost to retention (gap) since the last checkpoint, and how many messages they remember';
 
 CREATE FUNCTION fleetlog._stat_subscription(OUT identity text, OUT client_id text, OUT connected bool, OUT filter text, OUT qos int,
-	OUT subscription_id bigint, OUT no_local bool, OUT retain_as_published bool, OUT positions text, OUT since timestamptz) RETURNS SETOF record
+	OUT subscription_id bigint, OUT no_local bool, OUT retain_as_published bool, OUT positions text, OUT since timestamptz,
+	OUT tenant text, OUT device text, OUT role text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_subscription' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 1000;
 COMMENT ON FUNCTION fleetlog._stat_subscription() IS 'internal: the rows of fleetlog.stat_subscription';
 REVOKE ALL ON FUNCTION fleetlog._stat_subscription() FROM PUBLIC;
 
-CREATE VIEW fleetlog.stat_subscription AS SELECT * FROM fleetlog._stat_subscription();
+CREATE VIEW fleetlog.stat_subscription AS
+	SELECT identity, tenant, device, role, client_id, connected, filter, qos, subscription_id, no_local, retain_as_published, positions, since
+	FROM fleetlog._stat_subscription();
 COMMENT ON VIEW fleetlog.stat_subscription IS
 	'subscriptions of sessions that outlive their connection, connected or not; those of other connections are counted in stat_connection';
 

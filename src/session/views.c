@@ -28,7 +28,7 @@ PG_FUNCTION_INFO_V1(fl_sql_stat_session);
 PG_FUNCTION_INFO_V1(fl_sql_stat_subscription);
 
 #define COLUMNS 15
-#define SUBSCRIPTION_COLUMNS 10
+#define SUBSCRIPTION_COLUMNS 13
 
 /* What the events of a session say of how it stands. */
 typedef struct Standing
@@ -205,6 +205,7 @@ put_subscription(ReturnSetInfo *rsinfo, const Copy *copy, const FlSessionEvent *
 	values[7] = BoolGetDatum(e->as_published);
 	values[8] = CStringGetTextDatum(positions[Min(e->position, 2)]);
 	values[9] = TimestampTzGetDatum(e->since);
+	put_identity(copy, values + 10, nulls + 10);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

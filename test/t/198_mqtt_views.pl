@@ -50,17 +50,17 @@ pass('the gap is known while it is away');
 is($s->sql(q(SELECT count(*) FROM fleetlog.stat_subscription WHERE NOT connected)), '2', 'its subscriptions are shown all the while');
 
 # A tenant's own rows, as docs/operate.md has it.
-$s->sql(<<'SQL');
-CREATE ROLE acme_ops;
-CREATE FUNCTION acme_connection() RETURNS SETOF fleetlog.stat_connection LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	AS $$ SELECT * FROM fleetlog.stat_connection WHERE tenant = 'acme' $$;
-REVOKE ALL ON FUNCTION acme_connection() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION acme_connection() TO acme_ops;
-SQL
-my $zeta = client('zeta/d1', 'pw-zeta', 'one');
-is($s->sql(q(SET ROLE acme_ops; SELECT count(*) || ' ' || count(*) FILTER (WHERE tenant <> 'acme') FROM acme_connection())), '2 0', 'a function shows a tenant its own');
-like($s->sql_error('SET ROLE acme_ops; SELECT * FROM fleetlog.stat_connection'), qr/42501/, 'and nobody the whole');
-like($s->sql_error('SET ROLE acme_ops; SELECT * FROM fleetlog.stat_subscription'), qr/42501/, '... nor subscriptions');
+my ($own) = PostgreSQL::Test::Utils::slurp_file(($ENV{FLEETLOG_SOURCE} // '.') . '/docs/operate.md') =~ /^```\n(DO \$do\$\n.*?^END \$do\$;\n)```/ms or BAIL_OUT('the example is not in docs/operate.md');
+$s->sql("CREATE ROLE acme_ops;\n$own");
+my $zeta = client('zeta/d1', 'pw-zeta', 'one', @keep);
+$zeta->subscribe([ [ 'zeta/d1/#', 1 ] ]);
+for my $view (qw(stat_connection stat_session stat_subscription presence))
+{
+    my ($all, $acme) = split / /, $s->sql("SELECT count(*) || ' ' || count(*) FILTER (WHERE tenant = 'acme') FROM fleetlog.$view");
+    ok($all > $acme && $acme > 0, "$view: there are rows of both");
+    is($s->sql("SET ROLE acme_ops; SELECT count(*) || ' ' || count(*) FILTER (WHERE tenant = 'acme') FROM acme_$view()"), "$acme $acme", "$view: a function shows a tenant its own");
+    like($s->sql_error("SET ROLE acme_ops; SELECT * FROM fleetlog.$view"), qr/42501/, '... and nobody the whole');
+}
 
 # ---- disconnect ----
 
