@@ -30,19 +30,20 @@ past_pages_read()
     echo "$now"
 }
 
-# So many readings, three of them for each of so many sessions, evenly spread: rows of COPY.
+# Some of so many readings, three of all for each of so many sessions, evenly spread: rows of COPY.  Arguments: the first, the
+# one behind the last, how many in all, shards, sessions, the tail of each shard before all of them.
 past_rows()
 {
     # shellcheck disable=SC2016
     perl -e '
         use POSIX qw(strftime);
-        my ($records, $shards, $sessions, @tail) = @ARGV;
+        my ($first, $behind, $records, $shards, $sessions, @tail) = @ARGV;
         my $step = int($records / (3 * $sessions || 1)) || 1;
         my $now = int(time * 1e9);
         # Later than the subscriptions.
         my $ts = strftime("%Y-%m-%d %H:%M:%S+00", gmtime(time + 1));
-        srand(1);
-        for my $i (0 .. $records - 1)
+        srand($first);
+        for my $i ($first .. $behind - 1)
         {
             my $n = int($i / $step);
             my $topic = $i % $step == 0 && $n < 3 * $sessions ? "past/herd-" . $n % $sessions : "past/dev-" . $i % 1000 . "/telemetry";
@@ -55,13 +56,20 @@ past_rows()
 # Arguments: records, sessions that three each of them are for.
 load_past()
 {
-    local tails
+    local tails from upto try
 
     tails=$(run_sql -c "SELECT fleetlog.tail('past', n) FROM generate_series(0, $shards - 1) n ORDER BY n")
-    # One transaction, which is no device's to wait for.
-    # shellcheck disable=SC2086
-    past_rows "$1" "$shards" "$2" $tails |
-        run_sql -c 'SET fleetlog.shard_hold_timeout = 0' -c 'COPY past (shard, log_offset, ts, key, payload) FROM STDIN'
+    for ((from = 0; from < $1; from = upto)); do
+        upto=$((from + 400000 < $1 ? from + 400000 : $1))
+        for ((try = 0; try < 100; try++)); do
+            # shellcheck disable=SC2086
+            if past_rows $from $upto "$1" "$shards" "$2" $tails | run_sql -c 'SET fleetlog.shard_hold_timeout = 0' \
+                -c 'COPY past (shard, log_offset, ts, key, payload) FROM STDIN' 2>"$dir/past.errors"; then break; fi
+            # The keeper makes segments as the tail rises; COPY waits for none.
+            sleep 0.5
+        done
+        [ $try -lt 100 ] || { cat "$dir/past.errors" >&2; fl_die "the history cannot be loaded"; }
+    done
 }
 
 # Sessions that have a subscription each, and go.  Arguments: how many, what their client ids begin with, topic.

@@ -8,7 +8,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 use FleetlogTest;
 
-# FLEETLOG_HISTORY and FLEETLOG_HERD set the sizes by hand: 10000000 and 10000 are those of the requirement.
+# FLEETLOG_HISTORY and FLEETLOG_HERD set the sizes by hand; those of the requirement are script/bench's (herd).
 my $records = $ENV{FLEETLOG_HISTORY} || ($ENV{FLEETLOG_LONG} ? 1_000_000 : 20_000);
 my $herd = $ENV{FLEETLOG_HERD} || ($ENV{FLEETLOG_LONG} ? 500 : 100);
 my $s = FleetlogTest->new('catchup',
