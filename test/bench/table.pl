@@ -392,7 +392,7 @@ sub goals
 	}
 	$at_most->('a slow disk: what front doors fetch from it, part of what the reader does', 0.05,
 		$all->{cold}{fleetlog} ? $all->{cold}{fleetlog}{cold_doors_fetched} / ($all->{cold}{fleetlog}{cold_reader_fetched} || 1) : undef, '');
-	# Noise is what the same measurement before and after differ by, and half a millisecond.
+	# Noise: half a millisecond, or a tenth, above the worse of the same measurement before and after.
 	for my $case (['herd', 'a herd within ten seconds'], ['herd-at-once', 'a herd at once'], ['cold', 'a slow disk'])
 	{
 		my ($scenario, $what) = @$case;
@@ -401,8 +401,8 @@ sub goals
 		{
 			my ($with, @without) = map { $figure->("$scenario-$_", 'fleetlog', $way->[0], 'p99') } qw(with without again);
 			my $known = defined $with && defined $without[0] && defined $without[1];
-			my ($low, $high) = sort { $a <=> $b } @without if $known;
-			my $limit = $known ? $high - $low + 0.5 : 0.5;
+			my ($high) = $known ? sort { $b <=> $a } @without : 0;
+			my $limit = $high > 5 ? $high / 10 : 0.5;
 
 			push @goals, ["$what delays live traffic: p99 of $way->[1]", 'by at most ' . short($limit) . ' ms',
 				$known ? sprintf('%+.2f ms (%s, without %s and %s)', $with - $high, map { short($_) } $with, @without) : undef,
