@@ -855,7 +855,8 @@ fl_mqtt_share_return(FlMqttConn *conn)
 	if (sub == NULL)
 		return;
 	lost = return_all(sub->inflight, sub->inflight_count, &wake);
-	lost += return_all(sub->restored + sub->restored_next, sub->restored_count - sub->restored_next, &wake);
+	if (sub->restored_next < sub->restored_count)
+		lost += return_all(sub->restored + sub->restored_next, sub->restored_count - sub->restored_next, &wake);
 	if (lost > 0 && fl_mqtt_log_allowed(conn->door, FL_MQTT_LOG_FEED))
 		ereport(LOG,
 				(errmsg("fleetlog: %u messages of a shared subscription that %s did not acknowledge are not sent again",

@@ -23,7 +23,10 @@
 #include "fleetlog/log.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
+#include "fleetlog/memory_topic.h"
+#include "fleetlog/read.h"
 #include "fleetlog/topic.h"
+#include "fleetlog/totals.h"
 #include "fleetlog/turn.h"
 #include "fleetlog/worker.h"
 
@@ -876,6 +879,9 @@ make_shared(void)
 	fl_registry_init();
 	fl_share_init();
 	fl_mount_stats_init();
+	fl_memory_init();
+	/* Nobody is at their other end. */
+	fl_read_init();
 }
 
 void
@@ -901,4 +907,20 @@ fake_log_begin(void)
 	fake_ingest_faults = 0;
 	fake_ingest_full = false;
 	fake_logins_wait = false;
+}
+
+/* ---- messages in memory, and what $SYS tells ---- */
+
+/* Small, so that it wraps. */
+int fl_memory_topic_kb = 64;
+
+void
+fl_totals_read(FlTotals *totals)
+{
+	memset(totals, 0, sizeof(*totals));
+}
+
+void
+fl_load_sample(int interval_s)
+{
 }
