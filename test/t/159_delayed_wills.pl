@@ -1,6 +1,6 @@
 # M4, M7: a will with a delay is kept with its session: published when nobody came back in time or the session is over,
-# whichever is first, called back by the next connection, and once in the log, over restart and kill -9 at the points
-# that matter.  MQTT-3.1.2-8, MQTT-3.1.2-10, MQTT-3.1.3-9.
+# whichever is first, called back by the next connection, and once in the log, over restart and kill -9.  MQTT-3.1.2-8,
+# MQTT-3.1.2-10, MQTT-3.1.3-9.
 use strict;
 use warnings;
 use Test::More;
@@ -11,7 +11,6 @@ use FleetlogTest;
 my $s = FleetlogTest->new('wills', conf => "fleetlog.session_journal_size = 64kB\nfleetlog.worker_retry = 100ms\nwal_consistency_checking = 'all'\n");
 $s->fleet(devices => 3);
 my $LONG = 1000000;    # seconds nobody waits for
-my $number = 0;
 
 # A connection of device d1 with a session; with a will "w<n>" of that delay, unless it is undef.
 sub client
@@ -27,22 +26,32 @@ sub client
     return $c;
 }
 sub wills { return $s->sql("SELECT coalesce(string_agg(fleetlog.text(payload), ' ' ORDER BY shard, log_offset), '') FROM telemetry WHERE key = 'acme/d1/$_[0]'"); }
-sub wait_for_will { my ($id, $what) = @_; $s->wait_for("SELECT count(*) > 0 FROM telemetry WHERE key = 'acme/d1/$id'", 't', $what // "the will of $id"); return; }
+sub wait_for_wills { my (@ids) = @_; $s->wait_for("SELECT count(DISTINCT key) FROM telemetry WHERE key = ANY ('{" . join(',', map { "acme/d1/$_" } @ids) . "}')", scalar @ids, "the wills of @ids"); return; }
 # The session's end publishes a will that it still has, before CONNACK.
 sub end_session { my ($id) = @_; client($id, undef, clean => 1, expiry => 0)->disconnect; return; }
 sub gone { my ($id) = @_; $s->wait_for("SELECT count(*) FROM fleetlog.stat_session WHERE client_id = '$id'", 0, "session $id to end"); return; }
 
-# The delay is over, the session goes on.
+# Many wait for the same second: what is published when a delay or a session is over.
+my %then;
 for my $qos (0 .. 2)
 {
     my $c = client("delay$qos", 1, qos => $qos, properties => [ [ 3, 'text/plain' ], [ 38, 'b', '1' ], [ 38, 'a', '2' ] ]);
-    my $then = time;
+    $then{$qos} = time;
     $c->reset;
-    wait_for_will("delay$qos");
-    is($s->sql("SELECT extract(epoch FROM ts) >= $then + 1 FROM telemetry WHERE key = 'acme/d1/delay$qos'"), 't', "QoS $qos: no will before its delay is over");
+}
+client('short', $LONG, expiry => 1)->reset;
+client('word', $LONG)->send_hex('e0 07 04 05 11 00000000');
+client('asked2', 1)->disconnect(4);
+client("$_-published", 1)->reset for qw(restart crash);
+wait_for_wills((map { "delay$_" } 0 .. 2), qw(short word asked2 restart-published crash-published));
+
+# The delay is over, the session goes on.
+for my $qos (0 .. 2)
+{
+    is($s->sql("SELECT extract(epoch FROM ts) >= $then{$qos} + 1 FROM telemetry WHERE key = 'acme/d1/delay$qos'"), 't', "QoS $qos: no will before its delay is over");
     is($s->sql("SELECT device || ' ' || (headers ->> 'content-type') || ' ' || (headers ->> 'b') || (headers ->> 'a') FROM telemetry WHERE key = 'acme/d1/delay$qos'"),
         'd1 text/plain 12', "QoS $qos: the record is that of its device, with its properties");
-    $c = client("delay$qos", undef);
+    my $c = client("delay$qos", undef);
     is($c->{connack}{session_present}, 1, "QoS $qos: MQTT-3.1.2-8: published when the delay is over, the session goes on");
     $c->reset;
     end_session("delay$qos");
@@ -50,17 +59,9 @@ for my $qos (0 .. 2)
 }
 
 # The session is over before the delay.
-client('short', $LONG, expiry => 1)->reset;
-wait_for_will('short');
-gone('short');
+gone($_) for qw(short word);
 is(wills('short'), 'w', 'MQTT-3.1.2-8: published when the session is over, though the delay is not');
-{
-    my $c = client('word', $LONG);
-    $c->send_hex('e0 07 04 05 11 00000000');
-    wait_for_will('word');
-    gone('word');
-    is(wills('word'), 'w', 'the last word ends the session: published');
-}
+is(wills('word'), 'w', 'the last word ends the session: published');
 
 # Back in time.
 client('back', $LONG)->reset;
@@ -83,7 +84,7 @@ gone('ends');
 is(wills('ends'), '', 'called back by a connection with which the session ends');
 client('now', $LONG, payload => 'a')->reset;
 client('now', 0, payload => 'b')->reset;
-wait_for_will('now');
+wait_for_wills('now');
 is(wills('now'), 'b', 'a will without delay is published when the connection ends');
 
 # Taken over.
@@ -106,8 +107,6 @@ is(wills('given'), '', 'MQTT-3.1.2-10: DISCONNECT 0x00 gives it up');
 client('asked', $LONG)->disconnect(4);
 end_session('asked');
 is(wills('asked'), 'w', 'DISCONNECT 0x04 does not');
-client('asked2', 1)->disconnect(4);
-wait_for_will('asked2');
 is(wills('asked2'), 'w', 'and it is published when its delay is over');
 
 # Its rights are those of when it is published.
@@ -127,22 +126,35 @@ my $large = join '', map { chr(33 + int(rand 90)) } 1 .. 60000;
 client('large', $LONG, payload => $large)->reset;
 
 # Over a restart: who was away, and who was connected.
-my %again = (restart => sub { $s->node->restart; $s->wait_for_mqtt; }, crash => sub { $s->kill9_and_start; });
+client('snap', $LONG)->reset;
+my %again = (
+    restart => sub { $s->node->restart; $s->wait_for_mqtt; },
+    crash => sub { $s->kill9_and_start; },
+    snapshot => sub {
+        # One will is in the snapshot, the others are behind it.
+        my $before = $s->sql("SELECT fleetlog.head('fleetlog.session_journal', 0)");
+        my $pid = 1;
+        my $c = client('many', undef);
+        FleetlogTest::wait_until(sub {
+                $c->publish_released('acme/d1/many', 'x', pid => $_) for $pid .. $pid + 99;
+                $pid += 100;
+                return $s->sql("SELECT fleetlog.head('fleetlog.session_journal', 0)") > $before;
+            }, 'a snapshot');
+        $c->reset;
+    });
 for my $how (qw(restart crash))
 {
+    $again{snapshot}->() if $how eq 'crash';
     client("$how-back", $LONG)->reset;
     client("$how-clean", $LONG)->reset;
     client("$how-given", $LONG)->disconnect;
-    client("$how-published", 1)->reset;
-    wait_for_will("$how-published");
     my @open = (client("$how-open", 1), client("$how-open-back", $LONG), client("$how-short", $LONG, expiry => 1));
     $s->sql("SELECT pg_switch_wal()");
     # What is acknowledged now is behind all of that.
     $s->device('d2')->publish_acked('acme/d2/t', 'durable');
     $again{$how}->();
     $_->close for @open;
-    wait_for_will("$how-open");
-    wait_for_will("$how-short");
+    wait_for_wills("$how-open", "$how-short");
     is(wills("$how-open") . wills("$how-short"), 'ww', "$how: who was connected has his delay from the start on");
     client("$how-open-back", undef)->reset;
     client("$how-back", undef)->reset;
@@ -151,76 +163,22 @@ for my $how (qw(restart crash))
 }
 end_session('large');
 is(md5_hex(wills('large')), md5_hex($large), 'a large will comes out as it went in');
-
-# From a snapshot.
-client('snap', $LONG)->reset;
-my $before = $s->sql("SELECT fleetlog.head('fleetlog.session_journal', 0)");
-my $pid = 1;
-my $c = client('many', undef);
-FleetlogTest::wait_until(sub {
-        $c->publish_released('acme/d1/many', 'x', pid => $_) for $pid .. $pid + 99;
-        $pid += 100;
-        return $s->sql("SELECT fleetlog.head('fleetlog.session_journal', 0)") > $before;
-    }, 'a snapshot');
-$c->reset;
-$s->kill9_and_start;
 end_session('snap');
 is(wills('snap'), 'w', 'a will comes from the snapshot');
 
-my %by_door;
-# A client that is gone, whose will is about to be published: the next process that comes to the point stands there.
-# True when it does, false when the will has gone another way: whether a door writes by itself is a matter of speed.
-sub stop_in_the_middle
-{
-    my ($id, $point) = @_;
-    $s->stop_points('keeper_turn');
-    $s->wait_stopped_at('keeper_turn');
-    client($id, 1)->reset;
-    $s->wait_for("SELECT connected FROM fleetlog.stat_session WHERE client_id = '$id'", 'f', "$id to be gone");
-    $s->stop_points($point);
-    if (!$by_door{$point}) { $s->wait_stopped_at($point); return 1; }
-    my $there = "SELECT count(*) > 0 FROM fleetlog.stat_worker WHERE stop_point = '$point'";
-    $s->wait_for("SELECT ($there) OR EXISTS (SELECT FROM telemetry WHERE key = 'acme/d1/$id')", 't', "a process to stop at $point, or the will");
-    return $s->sql($there) eq 't';
-}
-# Killed in the middle of it, at each point: once.  Those of a door that writes by itself are tried a few times.
-%by_door = map { $_ => 1 } qw(door_after_write door_after_commit door_before_flush);
-for my $point (qw(journal_after_write door_before_ack appender_after_write appender_after_commit flusher_before_flush), sort keys %by_door)
-{
-    my $n = 0;
-    my $there;
-    do { $there = stop_in_the_middle("at-$point-" . ++$n, $point); } until $there || $n == ($by_door{$point} ? 3 : 1);
-    note("$point: nobody came by") unless $there;
-    $s->kill9;
-    $s->set_conf();
-    $s->start_after_crash;
-    for my $id (map { "at-$point-$_" } 1 .. $n)
-    {
-        wait_for_will($id);
-        end_session($id);
-        is(wills($id), 'w', "killed at $point: $id is published once");
-    }
-}
-
-# A door or an appender that ends in the middle of it: once.
-for my $victim (qw(front_door appender))
-{
-    my $point = $victim eq 'appender' ? 'appender_after_write' : 'door_before_ack';
-    stop_in_the_middle("end-$victim", $point);
-    $s->sql("SELECT pg_terminate_backend(pid) FROM fleetlog.stat_worker WHERE stop_point = '$point'");
-    $s->stop_points();
-    $s->wait_for_mqtt;
-    wait_for_will("end-$victim");
-    FleetlogTest::wait_until(sub { eval { end_session("end-$victim"); 1 } }, 'the session to end');
-    is(wills("end-$victim"), 'w', "$victim ends in the middle of it: published once");
-}
-
 # Many at once.
 my $many = 300;
-client("m$_", 1)->reset for 1 .. $many;
+my @many = map { $s->raw } 1 .. $many;
+for my $n (1 .. $many)
+{
+    $many[ $n - 1 ]->send_raw($many[ $n - 1 ]->connect_packet(client_id => "m$n", user => 'acme/d1', password => 'pw-d1', clean => 0, properties => [ [ 17, $LONG ] ],
+            will => { topic => "acme/d1/m$n", payload => 'w', qos => 1, properties => [ [ 24, 1 ] ] }));
+}
+is(scalar(grep { $_->expect('CONNACK')->{reason} == 0 } @many), $many, 'many clients with wills');
+$_->reset for @many;
 $s->wait_for("SELECT count(DISTINCT key) FROM telemetry WHERE key ~ '^acme/d1/m[0-9]+\$'", $many, 'all wills');
 end_session("m$_") for 1 .. 20;
-is($s->sql("SELECT count(*) FROM telemetry WHERE key ~ '^acme/d1/m[0-9]+\$'"), $many, 'each once');
+is($s->sql("SELECT count(*) FROM telemetry WHERE key ~ '^acme/d1/m[0-9]+\$'"), $many, 'many at once: each once');
 
 # Whoever may not log in any more leaves no last word.
 {
