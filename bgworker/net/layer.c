@@ -70,10 +70,12 @@ void
 fl_net_layer_create(FlNetConn *conn, const struct sockaddr_storage *peer)
 {
 	bool balancer = fl_net_is_balancer(peer);
+	bool websocket = (conn->listener->kind & FL_NET_KIND_WEBSOCKET) != 0;
 
 	if (conn->listener->kind == FL_NET_KIND_PLAIN && !balancer)
 		return;
-	conn->layer = MemoryContextAllocZero(conn->loop->context, sizeof(FlNetLayer));
+	conn->layer =
+		MemoryContextAllocZero(conn->loop->context, websocket ? sizeof(FlNetLayer) : offsetof(FlNetLayer, ws));
 	conn->layer->conn = conn;
 	conn->layer->kind = conn->listener->kind;
 	conn->layer->stage = FL_NET_STAGE_PROXY;
@@ -321,7 +323,8 @@ fl_net_layer_free(FlNetConn *conn)
 	FlNetLayer *layer = conn->layer;
 
 	fl_tls_end(conn);
-	fl_ws_free(&layer->ws);
+	if (layer->kind & FL_NET_KIND_WEBSOCKET)
+		fl_ws_free(&layer->ws);
 	release_held(conn);
 	if (layer->attached != NULL)
 		pfree(layer->attached);

@@ -149,7 +149,7 @@ typedef struct FlNetLayer
 	uint16 peer_port;  /* of the balancer's header */
 	uint8 peer_family; /* 4, 6; 0: none was told */
 	uint8 peer_address[16];
-	FlWs ws;
+	FlWs ws; /* only where the listener is one of WebSockets: else there is no memory for it */
 } FlNetLayer;
 
 /* in buffer.c */
