@@ -1,4 +1,4 @@
-// mqtt.js, every version and QoS over TCP, TLS, a client's certificate, and WebSocket without and with TLS.
+// mqtt.js, every version and QoS over TCP, TLS, a client's certificate, a pre-shared key, and WebSocket without and with TLS.
 //
 // usage: node mqttjs.js FOLDER PORTS   (run by mqttjs.sh; PORTS: tcp,tls,ws,wss; FOLDER has the certificates)
 //
@@ -14,10 +14,16 @@ const WAIT_MS = 60000;
 const ca = fs.readFileSync(folder + '/ca.crt');
 const password = { username: 'acme/d1', password: 'pw-d1' };
 const certificate = { cert: fs.readFileSync(folder + '/c1.crt'), key: fs.readFileSync(folder + '/c1.key') };
+// What Node has for keys: no certificate is looked at, and none is shown.
+const key = {
+    pskCallback: () => ({ identity: 'acme/p1', psk: Buffer.from('00112233445566778899aabbccddeeff', 'hex') }),
+    ciphers: 'PSK', maxVersion: 'TLSv1.2', checkServerIdentity: () => undefined,
+};
 const ways = [
     ['tcp', 'mqtt://localhost:' + tcp, 'd1', password],
     ['tls', 'mqtts://localhost:' + tls, 'd1', { ca, ...password }],
     ['cert', 'mqtts://localhost:' + tls, 'c1', { ca, ...certificate }],
+    ['psk', 'mqtts://localhost:' + tls, 'p1', key],
     ['ws', 'ws://localhost:' + ws + '/mqtt', 'd1', password],
     ['wss', 'wss://localhost:' + wss + '/mqtt', 'd1', { ca, ...password }],
 ];

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test/interop/mqttjs.sh: the clients of mqtt.js (TCP, TLS, client certificate, WebSocket) against a throwaway server.
+# test/interop/mqttjs.sh: the clients of mqtt.js (TCP, TLS, client certificate, pre-shared key, WebSocket) against a throwaway server.
 #
 # usage: test/interop/mqttjs.sh [FOLDER]
 #
@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../../script/lib.sh"
 
 COUNT=20
-ROWS=45
+ROWS=54
 
 skip()
 {
@@ -57,13 +57,14 @@ issue c1 "/CN=device one"
 tls=$(fl_free_port); ws=$(fl_free_port); wss=$(fl_free_port)
 uri=$("$FL_TOP/script/cluster" up --mqtt 0 --set "fleetlog.mqtts_listen=127.0.0.1:$tls" --set "fleetlog.ws_listen=127.0.0.1:$ws" \
     --set "fleetlog.wss_listen=127.0.0.1:$wss" --set "fleetlog.tls_cert_file=$work/server.crt" --set "fleetlog.tls_key_file=$work/server.key" \
-    --set "fleetlog.tls_ca_file=$work/ca.crt" "$work/server" | tail -n 1)
+    --set "fleetlog.tls_ca_file=$work/ca.crt" --set fleetlog.tls_psk=on "$work/server" | tail -n 1)
 sql()
 {
     fl_as "$FL_BIN/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d "$uri" -c "$1"
 }
 sql "SELECT fleetlog.create_stream('telemetry'); SELECT fleetlog.create_tenant('acme', 'acme/'); SELECT fleetlog.mount('acme/', 'telemetry');
-     SELECT fleetlog.create_device('d1', 'acme', password => 'pw-d1'); SELECT fleetlog.create_device('c1', 'acme', certificate_subject => 'device one')" >/dev/null
+     SELECT fleetlog.create_device('d1', 'acme', password => 'pw-d1'); SELECT fleetlog.create_device('c1', 'acme', certificate_subject => 'device one');
+     SELECT fleetlog.create_device('p1', 'acme', psk => '\\x00112233445566778899aabbccddeeff')" >/dev/null
 for port in "$tls" "$ws" "$wss"; do fl_wait 60 fl_accepts "$port" || fl_die "port $port does not accept"; done
 
 status=0
