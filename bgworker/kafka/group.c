@@ -203,11 +203,10 @@ wait_for(FlKafkaRequest *req, const FlGroupTicket *ticket)
 static FlKafkaBytes
 peer_host(FlKafkaConn *conn)
 {
-	char *host = palloc(128);
-	char *port;
+	char buf[128];
+	char *host = pstrdup(fl_net_peer(&conn->net, buf, sizeof(buf)));
+	char *port = strrchr(host, ':');
 
-	strlcpy(host, fl_net_peer(&conn->net, host, 128), 128);
-	port = strrchr(host, ':');
 	if (port != NULL)
 		*port = '\0';
 	return fl_kafka_string(host);
