@@ -318,7 +318,7 @@ handle_disconnect(FlMqttConn *conn, const FlMqttReasonPacket *disconnect)
 	conn->end_reason = disconnect->reason;
 	/* MQTT-3.1.2-10, 3.1.1 MQTT-3.14.4-3: a normal end discards the will. */
 	conn->no_will = disconnect->reason == FL_MQTT_RC_SUCCESS;
-	fl_net_close(&conn->net, "the client has disconnected");
+	fl_net_part(&conn->net, "the client has disconnected");
 }
 
 /*

@@ -621,6 +621,15 @@ fl_net_finish_slowly(FlNetConn *conn, const char *why)
 	finish_within(conn, why, FL_NET_SLOW_MS);
 }
 
+void
+fl_net_part(FlNetConn *conn, const char *why)
+{
+	if (conn->layer != NULL || (conn->flags & FL_NET_SECURE))
+		fl_net_finish(conn, why);
+	else
+		fl_net_close(conn, why);
+}
+
 const char *
 fl_net_peer(const FlNetConn *conn, char *buf, Size size)
 {

@@ -226,6 +226,13 @@ extern void fl_net_finish(FlNetConn *conn, const char *why);
 /* The same for a peer that is slow, and has much to read before our last words. */
 extern void fl_net_finish_slowly(FlNetConn *conn, const char *why);
 
+/*
+ * Close after the peer's last word.  Over TLS or WebSocket one more is to come from
+ * the layer below, and a socket that is closed by then would be answered by a reset,
+ * which clients report as an error: there it is fl_net_finish, else fl_net_close.
+ */
+extern void fl_net_part(FlNetConn *conn, const char *why);
+
 extern bool fl_net_is_open(const FlNetConn *conn);
 
 /* ---- Who the peer has proved to be ------------------------------------------ */

@@ -4,6 +4,7 @@ use warnings;
 use Test::More;
 use IPC::Run ();
 use MIME::Base64 ();
+use Socket qw(SOL_SOCKET SO_ERROR);
 use FleetlogTest;
 use FleetlogTest::Pki;
 use FleetlogTest::WebSocket;
@@ -86,6 +87,18 @@ for my $bad ([ 'a text frame', frame(0x81, "\x10\x00") ], [ 'a frame without mas
 $c = open_ws();
 $c->send_raw(frame(0x82, "\x00\x00\x00"));
 like(bytes($c, 4), qr/\x88\x02\x03\xe8$/, 'malformed MQTT ends the WebSocket as well, with a closing frame');
+
+# Behind its DISCONNECT a client sends a closing frame: no reset may come between, which it would report as an error.
+$c = open_ws(early => frame(0x82, $login));
+is(bytes($c, 6), "\x82\x04\x20\x02\x00\x00", 'one that will say goodbye');
+$c->{in} = '';
+$c->send_raw(frame(0x82, "\xe0\x00"));
+is(bytes($c, 4), "\x88\x02\x03\xe8", 'DISCONNECT is followed by a closing frame');
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_connection", '0', 'the connection to be gone');
+$c->send_raw(frame(0x88, pack('n', 1000)));
+FleetlogTest::wait_until(sub { $c->fill; $c->{closed} }, 'the end');
+is(unpack('i', getsockopt($c->{socket}, SOL_SOCKET, SO_ERROR)), 0, 'and the client may send its own');
+$c->close;
 
 # A peer that sends pings and reads nothing is given up.
 $c = open_ws();

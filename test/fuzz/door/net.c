@@ -244,6 +244,12 @@ fl_net_finish_slowly(FlNetConn *conn, const char *why)
 }
 
 void
+fl_net_part(FlNetConn *conn, const char *why)
+{
+	fl_net_close(conn, why);
+}
+
+void
 fl_net_set_timer(FlNetConn *conn, int64 in_ms)
 {
 	FL_FUZZ_ASSERT(in_ms >= 0);
