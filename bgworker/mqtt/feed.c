@@ -150,7 +150,8 @@ fl_mqtt_feed_refresh(FlMqttDoor *door)
 	door->refreshing = false;
 	door->bad_stream = InvalidOid;
 	door->feed_version = version;
-	door->feed_checked = now;
+	/* The clock stands at 0 until the first record of all; 0 here says that we never looked. */
+	door->feed_checked = Max(now, 1);
 }
 
 static bool
