@@ -138,6 +138,11 @@ fl_worker_begin(FlWorkerKind kind, int index, bool connect)
 	if (!connect)
 		pqsignal(SIGINT, SIG_IGN);
 	BackgroundWorkerUnblockSignals();
+	/*
+	 * The server lets a new worker ignore reloads until it has set its handler, so one that
+	 * came since the fork is lost, and what the worker inherited may be out of date for good.
+	 */
+	ProcessConfigFile(PGC_SIGHUP);
 	fl_worker_attach(kind, index);
 
 	/*
