@@ -6,6 +6,18 @@ use FleetlogTest;
 
 my $s = FleetlogTest->new('takeover', conf => "fleetlog.workers = 3\n");
 $s->fleet(devices => 3);
+# Before anything was ever appended: a stream that comes behind the subscription, and has its first record when front doors hear of it.
+{
+    my $early = $s->device('d1', client_id => 'early');
+    $early->subscribe([ [ 'acme/d1/fresh/#', 1 ] ]);
+    my @doors = split /\n/, $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'front_door'");
+    is(kill('STOP', @doors), 3, 'the front doors stand still');
+    $s->sql("SELECT fleetlog.create_stream('fresh'); SELECT fleetlog.mount('acme/d1/fresh/', 'fresh')");
+    $s->sql("SELECT fleetlog.append('fresh', 'acme/d1/fresh/x', 'first')");
+    kill 'CONT', @doors;
+    is(join(',', map { $_->{payload} } $early->messages(1)), 'first', 'the first record of all is delivered');
+    $early->disconnect;
+}
 my $listener = $s->device('d1', client_id => 'listener');
 $listener->subscribe([ [ 'acme/d1/will', 1 ] ]);
 my %will = (will => { topic => 'acme/d1/will', payload => 'w', qos => 1 });
