@@ -21,16 +21,14 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "fleetlog/auth.h"
 #include "fleetlog/compat.h"
+#include "fleetlog/door.h"
 #include "fleetlog/kafka.h"
+#include "fleetlog/log.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
 #include "group.h"
@@ -38,26 +36,9 @@
 
 #define SCRATCH_KEEP (1024 * 1024) /* a larger scratch buffer is given back */
 #define MAX_FAILURES 20            /* turns in a row */
-#define STOP_POLL_MS 5
-#define STATS_MS     1000
 #define NEWS_MS      2000 /* within which invalidations come after they were announced */
 
 /* ---- start ---- */
-
-static void *
-context_realloc(void *context, void *old, size_t old_size, size_t new_size)
-{
-	if (old == NULL)
-		return MemoryContextAllocHuge((MemoryContext) context, new_size);
-	return repalloc_huge(old, new_size);
-}
-
-static void
-context_free(void *context, void *p)
-{
-	if (p != NULL)
-		pfree(p);
-}
 
 static FlKafkaDoor *
 create_door(int index)
@@ -70,9 +51,7 @@ create_door(int index)
 	door->context = context;
 	door->turn = AllocSetContextCreate(context, "fleetlog turn", ALLOCSET_DEFAULT_SIZES);
 	door->topics_context = AllocSetContextCreate(context, "fleetlog topics", ALLOCSET_DEFAULT_SIZES);
-	door->alloc.realloc = context_realloc;
-	door->alloc.free = context_free;
-	door->alloc.ctx = context;
+	fl_context_allocator(&door->alloc, context);
 	dlist_init(&door->full);
 	dlist_init(&door->dead);
 	fl_buf_init(&door->out, &door->alloc, FL_KAFKA_MAX_ANSWER);
@@ -160,22 +139,12 @@ refresh_catalog(FlKafkaDoor *door)
 static void
 report_stats(FlKafkaDoor *door)
 {
-	static uint64 bytes_in = 0;
-	static uint64 bytes_out = 0;
 	int64 now = fl_net_now(door->net);
-	char listening[64];
 
-	if (now < door->next_stats_ms && door->next_stats_ms - now <= STATS_MS)
+	if (now < door->next_stats_ms && door->next_stats_ms - now <= FL_DOOR_STATS_MS)
 		return;
-	door->next_stats_ms = now + STATS_MS;
-	FL_COUNT(FL_C_BYTES_IN, fl_net_bytes_in(door->net) - bytes_in);
-	FL_COUNT(FL_C_BYTES_OUT, fl_net_bytes_out(door->net) - bytes_out);
-	bytes_in = fl_net_bytes_in(door->net);
-	bytes_out = fl_net_bytes_out(door->net);
-	if (fl_my_slot)
-		fl_my_slot->counters[FL_C_MEMORY] = MemoryContextMemAllocated(door->context, true);
-	if (!door->stopping)
-		fl_worker_set_state("listening on %s", fl_net_listening(door->net, listening, sizeof(listening)));
+	door->next_stats_ms = now + FL_DOOR_STATS_MS;
+	fl_door_report(door->net, door->context, door->stopping);
 	(void) pgstat_report_stat(true);
 }
 
@@ -208,21 +177,6 @@ hand_over(FlKafkaDoor *door)
 	if (fl_ingest_poll(door->ingest) > 0)
 		fl_net_flush(door->net);
 	return fl_ingest_due_in(door->ingest);
-}
-
-static void
-absorb_error(FlKafkaDoor *door)
-{
-	MemoryContextSwitchTo(door->context);
-	HOLD_INTERRUPTS();
-	/* Outside of transactions there is nobody else to release them. */
-	LWLockReleaseAll();
-	EmitErrorReport();
-	AbortOutOfAnyTransaction();
-	fl_worker_own_resources();
-	MemoryContextSwitchTo(door->context);
-	FlushErrorState();
-	RESUME_INTERRUPTS();
 }
 
 /* False when it was nobody's fault, so that an error of the door itself is not repeated for ever. */
@@ -258,7 +212,7 @@ run_turn(FlKafkaDoor *door)
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		absorb_error(door);
+		fl_worker_absorb_error(door->context);
 		/* Had we committed and not flushed yet, the flusher would not know of it. */
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 		if (!recover(door))
@@ -280,43 +234,16 @@ run_turn(FlKafkaDoor *door)
 /* ---- waiting ---- */
 
 static long
-shorter(long a, long b)
-{
-	if (a < 0)
-		return b;
-	return b < 0 ? a : Min(a, b);
-}
-
-static long
 next_wait(FlKafkaDoor *door, long ingest_wait)
 {
 	int64 now = fl_net_now(door->net);
-	long wait = shorter(fl_net_timeout(door->net), ingest_wait);
+	long wait = fl_door_shorter(fl_net_timeout(door->net), ingest_wait);
 
-	wait = shorter(wait, (long) fl_timer_wait(&door->wheel, now));
-	wait = shorter(wait, fl_kafka_groups_timeout(door));
+	wait = fl_door_shorter(wait, (long) fl_timer_wait(&door->wheel, now));
+	wait = fl_door_shorter(wait, fl_kafka_groups_timeout(door));
 	if (now < door->news_due_ms || !dlist_is_empty(&door->full))
-		wait = shorter(wait, FL_KAFKA_RETRY_MS);
-	return shorter(wait, STATS_MS);
-}
-
-/* Waits, and says whether the sockets have to be asked afterwards; see the MQTT door's loop. */
-static bool
-wait_for_work(FlKafkaDoor *door, WaitEventSet *set, long timeout)
-{
-	WaitEvent events[3];
-	int n = WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
-	bool latch = false;
-	bool socket = false;
-
-	ResetLatch(MyLatch);
-	for (int i = 0; i < n; i++)
-	{
-		latch = latch || (events[i].events & WL_LATCH_SET);
-		socket = socket || (events[i].events & WL_SOCKET_READABLE);
-	}
-	/* A latch that is set is reported alone, so one turn may leave the sockets out, and the next may not. */
-	return socket || !latch || !door->poll;
+		wait = fl_door_shorter(wait, FL_KAFKA_RETRY_MS);
+	return fl_door_shorter(wait, FL_DOOR_STATS_MS);
 }
 
 /* ---- end ---- */
@@ -327,50 +254,24 @@ finish(FlNetConn *net, void *arg)
 	fl_net_finish(net, "server is shutting down");
 }
 
-static void
-nap(void)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, STOP_POLL_MS, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-}
-
 /* What was taken is written and acknowledged, as far as a second allows; then everybody is told to go. */
 static void
 stop_door(FlKafkaDoor *door)
 {
-	TimestampTz deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000);
-
 	fl_worker_set_state("ending");
 	door->stopping = true;
 	fl_net_stop_listening(door->net);
-	while (fl_ingest_outstanding(door->ingest) > 0 && GetCurrentTimestamp() < deadline)
-	{
-		fl_ingest_flush(door->ingest);
-		fl_ingest_poll(door->ingest);
-		fl_net_flush(door->net);
-		nap();
-	}
-	fl_ingest_poll(door->ingest);
+	fl_door_drain(door->net, door->ingest);
 	fl_net_each(door->net, finish, NULL);
-	deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000) / 2;
-	do
-	{
-		fl_net_flush(door->net);
-		fl_net_turn(door->net, true);
-		if (fl_net_connections(door->net) > 0)
-			nap();
-	} while (fl_net_connections(door->net) > 0 && GetCurrentTimestamp() < deadline);
+	fl_door_see_off(door->net);
 }
 
 void
 fl_kafka_front_door(int index)
 {
-	WaitEventSet *set = FL_CREATE_WAIT_EVENT_SET(3);
 	FlKafkaDoor *door = fl_kafka_door = create_door(index);
+	WaitEventSet *set = fl_door_wait_set(door->net);
 
-	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	AddWaitEventToSet(set, WL_SOCKET_READABLE, fl_net_fd(door->net), NULL, NULL);
 	MemoryContextSwitchTo(door->context);
 	apply_settings(door);
 	while (!fl_worker_should_stop())
@@ -383,7 +284,7 @@ fl_kafka_front_door(int index)
 			apply_settings(door);
 		ingest_wait = run_turn(door);
 		if (!fl_worker_should_stop())
-			door->poll = wait_for_work(door, set, next_wait(door, ingest_wait));
+			door->poll = fl_door_wait(set, next_wait(door, ingest_wait), door->poll);
 	}
 	stop_door(door);
 }

@@ -16,17 +16,6 @@ char *fl_kafka_advertised = "";
 int fl_kafka_max_request_kb = 16384;
 
 static bool
-check_listen(char **newval, void **extra, GucSource source)
-{
-	const char *why;
-
-	if (fl_net_check_spec(*newval, &why))
-		return true;
-	GUC_check_errdetail("A list of host:port is expected: %s.", why);
-	return false;
-}
-
-static bool
 parse_port(const char *text, const char *end, int *port)
 {
 	int value = 0;
@@ -140,7 +129,7 @@ fl_kafka_define_settings(void)
 {
 	DefineCustomStringVariable("fleetlog.kafka_listen", "Addresses at which Kafka's protocol is spoken.",
 							   "A port alone means loopback, * every address. Empty: off.", &fl_kafka_listen, "",
-							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
+							   PGC_SIGHUP, 0, fl_net_check_listen, NULL, NULL);
 	DefineCustomStringVariable(
 		"fleetlog.kafka_advertised", "Where Kafka clients are told to connect, as [local-port=]host:port,...",
 		"Empty: the address that the client has come to. With a local port: for clients of that listener only.",

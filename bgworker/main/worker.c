@@ -21,6 +21,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/resowner.h"
@@ -46,6 +47,21 @@ fl_worker_own_resources(void)
 		process_owner = ResourceOwnerCreate(NULL, "fleetlog worker");
 	if (CurrentResourceOwner == NULL)
 		CurrentResourceOwner = process_owner;
+}
+
+void
+fl_worker_absorb_error(MemoryContext context)
+{
+	MemoryContextSwitchTo(context);
+	HOLD_INTERRUPTS();
+	/* Outside of transactions there is nobody else to release them. */
+	LWLockReleaseAll();
+	EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	fl_worker_own_resources();
+	MemoryContextSwitchTo(context);
+	FlushErrorState();
+	RESUME_INTERRUPTS();
 }
 
 static void

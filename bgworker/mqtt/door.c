@@ -22,13 +22,13 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lwlock.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "fleetlog/compat.h"
+#include "fleetlog/door.h"
+#include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
 #include "fleetlog/worker.h"
 #include "mqtt.h"
@@ -38,27 +38,9 @@
 #define SCRATCH_KEEP (256 * 1024) /* larger scratch buffers are given back */
 #define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)
 #define MAX_FAILURES 20 /* turns in a row */
-#define STOP_POLL_MS 5
 #define BUSY_SOCKETS 4  /* sockets with something in one turn: more will come at once */
 #define MAX_UNWAITED 64 /* turns in a row without looking at latch and postmaster */
 #define KEYS_ROOM    ((Size) 4 * 65536) /* two expanded templates (publish.c) */
-
-/* ---- memory for sans-I/O code ---- */
-
-static void *
-context_realloc(void *context, void *old, size_t old_size, size_t new_size)
-{
-	if (old == NULL)
-		return MemoryContextAllocHuge((MemoryContext) context, new_size);
-	return repalloc_huge(old, new_size);
-}
-
-static void
-context_free(void *context, void *p)
-{
-	if (p != NULL)
-		pfree(p);
-}
 
 /* ---- start ---- */
 
@@ -69,9 +51,7 @@ create_door(int index)
 	FlMqttDoor *door = MemoryContextAllocZero(context, sizeof(FlMqttDoor));
 	FlAllocator *alloc = MemoryContextAlloc(context, sizeof(FlAllocator));
 
-	alloc->realloc = context_realloc;
-	alloc->free = context_free;
-	alloc->ctx = context;
+	fl_context_allocator(alloc, context);
 	door->index = index;
 	door->poll = true;
 	door->context = context;
@@ -255,21 +235,6 @@ hand_over(FlMqttDoor *door)
 	return door->feed_wanted ? 0 : fl_ingest_due_in(door->ingest);
 }
 
-void
-fl_mqtt_absorb_error(FlMqttDoor *door)
-{
-	MemoryContextSwitchTo(door->context);
-	HOLD_INTERRUPTS();
-	/* Outside of transactions there is nobody else to release them. */
-	LWLockReleaseAll();
-	EmitErrorReport();
-	AbortOutOfAnyTransaction();
-	fl_worker_own_resources();
-	MemoryContextSwitchTo(door->context);
-	FlushErrorState();
-	RESUME_INTERRUPTS();
-}
-
 static long
 run_turn(FlMqttDoor *door)
 {
@@ -289,7 +254,7 @@ run_turn(FlMqttDoor *door)
 		bool trimmed = geterrcode() == fl_error_sqlstate(FL_ERR_OFFSET_TOO_OLD);
 
 		HOLD_INTERRUPTS();
-		fl_mqtt_absorb_error(door);
+		fl_worker_absorb_error(door->context);
 		/* Had we committed and not flushed yet, the flusher would not know of it. */
 		fl_worker_wake(FL_WORKER_FLUSHER, 0);
 		if (!recover(door, trimmed))
@@ -309,27 +274,19 @@ run_turn(FlMqttDoor *door)
 /* ---- waiting ---- */
 
 static long
-shorter(long a, long b)
-{
-	if (a < 0)
-		return b;
-	return b < 0 ? a : Min(a, b);
-}
-
-static long
 next_wait(FlMqttDoor *door, long ingest_wait)
 {
-	long wait = shorter(fl_net_timeout(door->net), ingest_wait);
+	long wait = fl_door_shorter(fl_net_timeout(door->net), ingest_wait);
 
 	if (door->feed_more || door->read_more)
 		return 0;
 	if (fl_net_now(door->net) < door->news_due_ms)
-		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
+		wait = fl_door_shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
 	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
 		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
 		door->share_waiting || door->read_full || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())
-		wait = shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
-	return shorter(wait, FL_MQTT_STATS_MS);
+		wait = fl_door_shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
+	return fl_door_shorter(wait, FL_DOOR_STATS_MS);
 }
 
 /*
@@ -339,19 +296,10 @@ next_wait(FlMqttDoor *door, long ingest_wait)
  * call less per turn, and who has something for it finds it awake and need not
  * signal.  It waits every so many turns all the same, because the postmaster's
  * death is noticed there only.
- *
- * A wait that was ended by the latch says nothing about sockets for certain
- * (a latch that is already set is reported alone), so one turn may leave them
- * out, and the next may not.
  */
 static bool
 wait_for_work(FlMqttDoor *door, WaitEventSet *set, long timeout)
 {
-	WaitEvent events[3];
-	int n;
-	bool latch = false;
-	bool socket = false;
-
 	if ((timeout == 0 || door->sockets >= BUSY_SOCKETS) && door->unwaited < MAX_UNWAITED)
 	{
 		door->unwaited++;
@@ -359,14 +307,7 @@ wait_for_work(FlMqttDoor *door, WaitEventSet *set, long timeout)
 		return true;
 	}
 	door->unwaited = 0;
-	n = WaitEventSetWait(set, timeout, events, lengthof(events), PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	for (int i = 0; i < n; i++)
-	{
-		latch = latch || (events[i].events & WL_LATCH_SET);
-		socket = socket || (events[i].events & WL_SOCKET_READABLE);
-	}
-	return socket || !latch || !door->poll;
+	return fl_door_wait(set, timeout, door->poll);
 }
 
 /* ---- end ---- */
@@ -377,13 +318,6 @@ say_goodbye(FlMqttConn *conn)
 	fl_mqtt_disconnect(conn, fl_mqtt_redirect(conn, FL_MQTT_RC_SERVER_SHUTTING_DOWN), "server is shutting down");
 }
 
-static void
-nap(void)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, STOP_POLL_MS, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-}
-
 /*
  * No new connections, no new packets; what was taken is written and
  * acknowledged, as far as a second allows, then everybody is told to go.
@@ -391,29 +325,13 @@ nap(void)
 static void
 stop_door(FlMqttDoor *door)
 {
-	TimestampTz deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000);
-
 	fl_worker_set_state("ending");
 	door->stopping = true;
 	fl_net_stop_listening(door->net);
 	fl_mqtt_each(door, fl_mqtt_leave_bookmarks);
-	while (fl_ingest_outstanding(door->ingest) > 0 && GetCurrentTimestamp() < deadline)
-	{
-		fl_ingest_flush(door->ingest);
-		fl_ingest_poll(door->ingest);
-		fl_net_flush(door->net);
-		nap();
-	}
-	fl_ingest_poll(door->ingest);
+	fl_door_drain(door->net, door->ingest);
 	fl_mqtt_each(door, say_goodbye);
-	deadline = GetCurrentTimestamp() + FL_SHUTDOWN_GRACE_MS * INT64CONST(1000) / 2;
-	do
-	{
-		fl_net_flush(door->net);
-		fl_net_turn(door->net, true);
-		if (fl_net_connections(door->net) > 0)
-			nap();
-	} while (fl_net_connections(door->net) > 0 && GetCurrentTimestamp() < deadline);
+	fl_door_see_off(door->net);
 }
 
 /*
@@ -434,12 +352,10 @@ report_statistics(FlMqttDoor *door)
 void
 fl_mqtt_front_door(int index)
 {
-	WaitEventSet *set = FL_CREATE_WAIT_EVENT_SET(3);
+	WaitEventSet *set;
 
 	fl_mqtt_door = create_door(index);
-	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	AddWaitEventToSet(set, WL_SOCKET_READABLE, fl_net_fd(fl_mqtt_door->net), NULL, NULL);
+	set = fl_door_wait_set(fl_mqtt_door->net);
 	MemoryContextSwitchTo(fl_mqtt_door->context);
 	apply_settings(fl_mqtt_door);
 	while (!fl_worker_should_stop())

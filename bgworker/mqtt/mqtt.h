@@ -70,7 +70,6 @@
 #define FL_MQTT_TAKEOVER_MS      10000        /* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
 #define FL_MQTT_NEWS_MS          2000 /* within which invalidations come after they were announced */
-#define FL_MQTT_STATS_MS         1000 /* counters into the registry */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_FEED_PAGES       2048 /* likewise, where there is nothing on them */
 #define FL_MQTT_CATCHUP_PAGES    256  /* per shard of a lagging connection, or group, and turn */
@@ -599,7 +598,6 @@ extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 extern void fl_mqtt_begin_transaction(FlMqttDoor *door);
 
 /* An error was caught outside of the turn's own boundary: aborts what there is, and logs it. */
-extern void fl_mqtt_absorb_error(FlMqttDoor *door);
 
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);

@@ -724,21 +724,6 @@ warm_up(Want *want)
 
 /* ---- the worker ----------------------------------------------------------------------- */
 
-static void
-absorb_error(void)
-{
-	MemoryContextSwitchTo(reader_context);
-	HOLD_INTERRUPTS();
-	LWLockReleaseAll();
-	EmitErrorReport();
-	AbortOutOfAnyTransaction();
-	fl_worker_own_resources();
-	MemoryContextSwitchTo(reader_context);
-	FlushErrorState();
-	FL_COUNT(FL_C_ERRORS, 1);
-	RESUME_INTERRUPTS();
-}
-
 /* What fails is the door's to look at, which knows what to do about it. */
 static bool
 guarded_lane(Lane *lane)
@@ -751,7 +736,8 @@ guarded_lane(Lane *lane)
 	}
 	PG_CATCH();
 	{
-		absorb_error();
+		fl_worker_absorb_error(reader_context);
+		FL_COUNT(FL_C_ERRORS, 1);
 		settle();
 		end_all(lane, FL_READ_UNABLE, lane->seen);
 	}
@@ -769,7 +755,8 @@ guarded_warm_up(Want *want)
 	}
 	PG_CATCH();
 	{
-		absorb_error();
+		fl_worker_absorb_error(reader_context);
+		FL_COUNT(FL_C_ERRORS, 1);
 		end_want(want, FL_READ_UNABLE, want->next);
 	}
 	PG_END_TRY();

@@ -10,6 +10,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/door.h"
 #include "mqtt.h"
 #include "packet.h"
 
@@ -172,22 +173,12 @@ report_connection(FlMqttConn *conn)
 void
 fl_mqtt_report_stats(FlMqttDoor *door)
 {
-	static uint64 bytes_in = 0;
-	static uint64 bytes_out = 0;
 	int64 now = fl_net_now(door->net);
-	char listening[64];
 
-	if (now < door->next_stats_ms && door->next_stats_ms - now <= FL_MQTT_STATS_MS)
+	if (now < door->next_stats_ms && door->next_stats_ms - now <= FL_DOOR_STATS_MS)
 		return;
-	door->next_stats_ms = now + FL_MQTT_STATS_MS;
-	FL_COUNT(FL_C_BYTES_IN, fl_net_bytes_in(door->net) - bytes_in);
-	FL_COUNT(FL_C_BYTES_OUT, fl_net_bytes_out(door->net) - bytes_out);
-	bytes_in = fl_net_bytes_in(door->net);
-	bytes_out = fl_net_bytes_out(door->net);
-	if (fl_my_slot)
-		fl_my_slot->counters[FL_C_MEMORY] = MemoryContextMemAllocated(door->context, true);
-	if (!door->stopping)
-		fl_worker_set_state("listening on %s", fl_net_listening(door->net, listening, sizeof(listening)));
+	door->next_stats_ms = now + FL_DOOR_STATS_MS;
+	fl_door_report(door->net, door->context, door->stopping);
 	fl_mqtt_each(door, report_connection);
 	fl_mqtt_log_run(door);
 }

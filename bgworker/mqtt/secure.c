@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "fleetlog/utf8.h"
+#include "fleetlog/worker.h"
 #include "mqtt.h"
 
 int
@@ -43,7 +44,7 @@ fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, voi
 	}
 	PG_CATCH();
 	{
-		fl_mqtt_absorb_error(door);
+		fl_worker_absorb_error(door->context);
 		len = 0;
 	}
 	PG_END_TRY();

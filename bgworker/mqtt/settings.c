@@ -52,22 +52,11 @@ static const struct config_enum_entry ends_options[] = {{"off", FL_MQTT_ENDS_OFF
 														{"all", FL_MQTT_ENDS_ALL, false},
 														{NULL, 0, false}};
 
-static bool
-check_listen(char **newval, void **extra, GucSource source)
-{
-	const char *why;
-
-	if (fl_net_check_spec(*newval, &why))
-		return true;
-	GUC_check_errdetail("A list of host:port is expected: %s.", why);
-	return false;
-}
-
 static void
 define_listener(const char *name, const char *what, char **value)
 {
 	DefineCustomStringVariable(name, what, "A port alone means loopback, * every address. Empty: off.", value, "",
-							   PGC_SIGHUP, 0, check_listen, NULL, NULL);
+							   PGC_SIGHUP, 0, fl_net_check_listen, NULL, NULL);
 }
 
 /* It is sent as it is, to clients that would have to close on ill-formed text (MQTT-1.5.4-1). */

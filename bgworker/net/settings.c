@@ -42,6 +42,17 @@ static const struct config_enum_entry identity_options[] = {{"cn", FL_TLS_IDENTI
 															{"uri", FL_TLS_IDENTITY_URI, false},
 															{NULL, 0, false}};
 
+bool
+fl_net_check_listen(char **newval, void **extra, GucSource source)
+{
+	const char *why;
+
+	if (fl_net_check_spec(*newval, &why))
+		return true;
+	GUC_check_errdetail("A list of host:port is expected: %s.", why);
+	return false;
+}
+
 /* ---- balancers ---- */
 
 typedef struct Network

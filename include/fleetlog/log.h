@@ -250,6 +250,9 @@ extern void fl_read_barrier(void);
 extern FlCompressor *fl_server_compressor(void);
 extern const FlAllocator *fl_server_allocator(void);
 
+/* An allocator of what lives in `context`; it raises an error where memory is short. */
+extern void fl_context_allocator(FlAllocator *alloc, MemoryContext context);
+
 /* Largest record batch that anybody may build or send (bytes, header included). */
 #define FL_MAX_RECORD_BATCH		(128 * 1024 * 1024)
 

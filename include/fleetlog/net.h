@@ -33,6 +33,7 @@
 #define FLEETLOG_NET_H
 
 #include "lib/ilist.h"
+#include "utils/guc.h"
 
 #include "fleetlog/timer.h"
 
@@ -184,6 +185,9 @@ extern void fl_net_listen(FlNetLoop *loop, const FlNetProtocol *protocol, int ki
 
 /* Check a spec as a GUC check hook would; *why is a constant text. No loop needed. */
 extern bool fl_net_check_spec(const char *spec, const char **why);
+
+/* The check hook of every setting that holds such a spec. */
+extern bool fl_net_check_listen(char **newval, void **extra, GucSource source);
 
 /* Stop accepting, for shutdown. */
 extern void fl_net_stop_listening(FlNetLoop *loop);

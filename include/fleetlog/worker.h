@@ -61,6 +61,12 @@ extern void fl_worker_turn(void);
  */
 extern void fl_worker_own_resources(void);
 
+/*
+ * For PG_CATCH of a turn: the error is logged, the transaction, if any, and LWLocks are
+ * gone, the resource owner is there, and `context` is the current one.
+ */
+extern void fl_worker_absorb_error(MemoryContext context);
+
 /* Wait for the latch, at most so many milliseconds (-1: no limit), and reset it. */
 extern void fl_worker_wait(long timeout_ms);
 

@@ -61,21 +61,6 @@
 
 /* ---- creation ----------------------------------------------------------------- */
 
-static void *
-context_realloc(void *ctx, void *old, size_t old_size, size_t new_size)
-{
-	if (old == NULL)
-		return MemoryContextAllocHuge((MemoryContext) ctx, new_size);
-	return repalloc_huge(old, new_size);
-}
-
-static void
-context_free(void *ctx, void *p)
-{
-	if (p != NULL)
-		pfree(p);
-}
-
 static void
 free_compressor(void *arg)
 {
@@ -106,9 +91,7 @@ fl_ingest_create(int door, FlIngestDone done, void *arg)
 	ing->door = door;
 	ing->done = done;
 	ing->arg = arg;
-	ing->alloc.realloc = context_realloc;
-	ing->alloc.free = context_free;
-	ing->alloc.ctx = mcxt;
+	fl_context_allocator(&ing->alloc, mcxt);
 	ing->compressor = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
 	if (ing->compressor == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));

@@ -54,6 +54,22 @@ fl_server_allocator(void)
 	return &fl_palloc_allocator;
 }
 
+static void *
+context_realloc(void *ctx, void *old, size_t old_size, size_t new_size)
+{
+	if (old == NULL)
+		return MemoryContextAllocHuge((MemoryContext) ctx, new_size);
+	return repalloc_huge(old, new_size);
+}
+
+void
+fl_context_allocator(FlAllocator *alloc, MemoryContext context)
+{
+	alloc->realloc = context_realloc;
+	alloc->free = palloc_free;
+	alloc->ctx = context;
+}
+
 FlCompressor *
 fl_server_compressor(void)
 {

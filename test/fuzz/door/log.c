@@ -18,6 +18,7 @@
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/cursor.h"
+#include "fleetlog/door.h"
 #include "fleetlog/headers.h"
 #include "fleetlog/ingest.h"
 #include "fleetlog/log.h"
@@ -74,6 +75,11 @@ fl_worker_wake(FlWorkerKind kind, int index)
 
 void
 fl_worker_own_resources(void)
+{
+}
+
+void
+fl_door_report(FlNetLoop *net, MemoryContext context, bool stopping)
 {
 }
 
