@@ -4,31 +4,14 @@ use strict;
 use warnings;
 use Test::More;
 use FleetlogTest;
+use FleetlogTest::Wills;
 
 my $s = FleetlogTest->new('willkill', conf => "fleetlog.session_journal_size = 64kB\nfleetlog.worker_retry = 100ms\nwal_consistency_checking = 'all'\n");
 $s->fleet;
-my $LONG = 1000000;    # seconds nobody waits for
-
-# A connection of device d1 with a session; with a will "w<n>" of that delay, unless it is undef.
-sub client
-{
-    my ($id, $delay, %opt) = @_;
-    my $c = $s->raw;
-    my %will = defined $delay ? (will => { topic => "acme/d1/$id", payload => $opt{payload} // 'w', qos => $opt{qos} // 1,
-            properties => [ [ 24, $delay ], @{ $opt{properties} // [] } ] }) : ();
-    my $ack = $c->login(client_id => $id, user => 'acme/d1', password => 'pw-d1', clean => $opt{clean} // 0,
-        properties => [ [ 17, $opt{expiry} // $LONG ] ], %will);
-    die 'refused: ' . (ref $ack ? $ack->{reason} : $ack // 'nothing') unless ref $ack && $ack->{reason} == 0;
-    $c->{connack} = $ack;
-    return $c;
-}
-sub wills { return $s->sql("SELECT coalesce(string_agg(fleetlog.text(payload), ' ' ORDER BY shard, log_offset), '') FROM telemetry WHERE key = 'acme/d1/$_[0]'"); }
-sub wait_for_wills { my (@ids) = @_; $s->wait_for("SELECT count(DISTINCT key) FROM telemetry WHERE key = ANY ('{" . join(',', map { "acme/d1/$_" } @ids) . "}')", scalar @ids, "the wills of @ids"); return; }
-# The session's end publishes a will that it still has, before CONNACK.
-sub end_session { my ($id) = @_; client($id, undef, clean => 1, expiry => 0)->disconnect; return; }
+my $w = FleetlogTest::Wills->new($s);
 
 # There is something to keep only when somebody had a session.
-client('before', undef)->disconnect;
+$w->client('before', undef)->disconnect;
 
 my %by_door;
 # A client that is gone, whose will is about to be published: the next process that comes to the point stands there.
@@ -38,7 +21,7 @@ sub stop_in_the_middle
     my ($id, $point) = @_;
     $s->stop_points('keeper_turn');
     $s->wait_stopped_at('keeper_turn');
-    client($id, 1)->reset;
+    $w->client($id, 1)->reset;
     $s->wait_for("SELECT connected FROM fleetlog.stat_session WHERE client_id = '$id'", 'f', "$id to be gone");
     $s->stop_points($point);
     if (!$by_door{$point}) { $s->wait_stopped_at($point); return 1; }
@@ -59,9 +42,9 @@ for my $point (qw(journal_after_write door_before_ack appender_after_write appen
     $s->start_after_crash;
     for my $id (map { "at-$point-$_" } 1 .. $n)
     {
-        wait_for_wills($id);
-        end_session($id);
-        is(wills($id), 'w', "killed at $point: $id is published once");
+        $w->wait_for($id);
+        $w->end_session($id);
+        is($w->published($id), 'w', "killed at $point: $id is published once");
     }
 }
 
@@ -73,9 +56,9 @@ for my $victim (qw(front_door appender))
     $s->sql("SELECT pg_terminate_backend(pid) FROM fleetlog.stat_worker WHERE stop_point = '$point'");
     $s->stop_points();
     $s->wait_for_mqtt;
-    wait_for_wills("end-$victim");
-    FleetlogTest::wait_until(sub { eval { end_session("end-$victim"); 1 } }, 'the session to end');
-    is(wills("end-$victim"), 'w', "$victim ends in the middle of it: published once");
+    $w->wait_for("end-$victim");
+    FleetlogTest::wait_until(sub { eval { $w->end_session("end-$victim"); 1 } }, 'the session to end');
+    is($w->published("end-$victim"), 'w', "$victim ends in the middle of it: published once");
 }
 
 is($s->density_faults, '', 'offsets dense');
