@@ -4,7 +4,7 @@ SET client_min_messages = warning;
 
 -- Tenants: a name, and a prefix that no other tenant's touches.
 SELECT fleetlog.create_tenant('plant', 'plant/');
-SELECT fleetlog.create_tenant('farm', 'eu/farm/', max_subscriptions => 5, max_session_expiry => '1 day');
+SELECT fleetlog.create_tenant('farm', 'eu/land/', max_subscriptions => 5, max_session_expiry => '1 day');
 SELECT name, prefix, max_packet_bytes, max_inflight, max_topic_levels, max_subscriptions, max_wildcard_subscriptions,
 	max_queued_messages, max_queued_bytes, max_session_expiry FROM fleetlog.tenant ORDER BY name;
 SELECT fleetlog.create_tenant('plant', 'plant2/');
@@ -84,7 +84,7 @@ INSERT INTO fl_ask (who, action, topic) VALUES
 	('plant/d2', 'subscribe', 'plant/#'), ('plant/d2', 'subscribe', '#'), ('plant/d2', 'subscribe', '+/d2/temp'), ('plant/d2', 'subscribe', 'plant/d1/#'),
 	('plant/d2', 'subscribe', 'plant/cmd/d2/req/+'), ('plant/d2', 'subscribe', 'plant/cmd/d2/#'), ('plant/d2', 'subscribe', 'plant/cmd/#'), ('plant/d2', 'subscribe', 'plant/cmd/+/req/x'),
 	('plant/d2', 'subscribe', '$SYS/#'), ('plant/d2', 'subscribe', 'plant/d2/#/x'),
-	('farm/d1', 'publish', 'eu/farm/d1/x'), ('farm/d1', 'publish', 'plant/d1/x'), ('farm/häuschen 7', 'publish', 'eu/farm/häuschen 7/x');
+	('farm/d1', 'publish', 'eu/land/d1/x'), ('farm/d1', 'publish', 'plant/d1/x'), ('farm/häuschen 7', 'publish', 'eu/land/häuschen 7/x');
 SELECT who, action, topic, c.allowed, c.reason FROM fl_ask, fleetlog.can(who, action, topic) c ORDER BY n;
 
 -- Rules: filters with placeholders, confined to the tenant's prefix.
@@ -110,7 +110,7 @@ SELECT client, action, topic, a.allowed FROM (VALUES
 	fleetlog._acl('plant', 'd2', client, action, topic) a ORDER BY n;
 -- Rules of one tenant give nothing to another's devices; an empty set gives nothing more (O-B).
 SELECT c.allowed, c.reason FROM fleetlog.can('farm/d1', 'subscribe', 'plant/shared/x') c;
-SELECT fleetlog.allow('plant', 'subscribe', 'eu/farm/#');
+SELECT fleetlog.allow('plant', 'subscribe', 'eu/land/#');
 SELECT fleetlog.allow('plant', 'subscribe', '#');
 SELECT fleetlog.allow('plant', 'subscribe', 'plant/#/x');
 SELECT fleetlog.allow('plant', 'subscribe', 'plant/{devize}/x');
