@@ -18,7 +18,6 @@
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/cursor.h"
-#include "fleetlog/door.h"
 #include "fleetlog/headers.h"
 #include "fleetlog/ingest.h"
 #include "fleetlog/log.h"
@@ -79,8 +78,31 @@ fl_worker_own_resources(void)
 }
 
 void
-fl_door_report(FlNetLoop *net, MemoryContext context, bool stopping)
+fl_worker_absorb_error(MemoryContext context)
 {
+	MemoryContextSwitchTo(context);
+	EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	FlushErrorState();
+}
+
+static void *
+context_realloc(void *ctx, void *old, size_t old_size, size_t new_size)
+{
+	return old == NULL ? MemoryContextAllocHuge((MemoryContext) ctx, new_size) : repalloc_huge(old, new_size);
+}
+
+static void
+context_free(void *ctx, void *p)
+{
+	if (p != NULL)
+		pfree(p);
+}
+
+void
+fl_context_allocator(FlAllocator *alloc, MemoryContext context)
+{
+	*alloc = (FlAllocator) {context_realloc, context_free, context};
 }
 
 void
