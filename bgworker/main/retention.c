@@ -52,6 +52,7 @@
 #include "fleetlog/config.h"
 #include "fleetlog/log.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
 
@@ -367,6 +368,17 @@ look(Step *s)
 		look_heads[i] = head_by_age(&one, head_of(&one), look_tails[i]);
 	}
 	heads_by_size(look_stream, look_heads, look_tails);
+	/* Last values that are not in their table yet are in the log only. */
+	for (int32 i = 0; i < look_stream->shards; i++)
+	{
+		int64		floor = fl_state_flushed_floor(look_stream->relid, i);
+
+		if (look_heads[i] > floor)
+		{
+			look_heads[i] = floor;
+			fl_state_await_flush();
+		}
+	}
 }
 
 /*

@@ -85,6 +85,13 @@ extern void fl_state_tail_moved(void);
 extern bool fl_state_is_folded_to(Oid state, Oid stream, int32 shard, int64 log_offset);
 extern bool fl_state_is_flushed_to(Oid state, Oid stream, int32 shard, int64 log_offset);
 
+/*
+ * The offset below which all last values of a shard are in their tables, PG_INT64_MAX
+ * where none follow its log.  Until then the log is what they are kept in, so its head
+ * must not pass it.  No transaction.
+ */
+extern int64 fl_state_flushed_floor(Oid stream, int32 shard);
+
 /* Somebody waits for that: the lag is not stretched meanwhile. */
 extern void fl_state_await_flush(void);
 

@@ -18,14 +18,21 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "log_private.h"
 #include "xact.h"
+
+#define FLUSH_NAP_MS	20
 
 PG_FUNCTION_INFO_V1(fl_sql_trim_head);
 PG_FUNCTION_INFO_V1(fl_sql_oldest);
@@ -133,6 +140,31 @@ check_tail(FlShard *shard, int64 before, int64 tail, bool has_expected, int64 ex
 				 errdetail("Durable are those before " INT64_FORMAT ".", durable)));
 }
 
+/*
+ * Last values that follow the log are in the log until their table has them.  The state
+ * worker brings them there within a second when it is asked, unless somebody has locked
+ * the table.
+ */
+static void
+wait_for_last_values(Oid stream, int32 shard, int64 before)
+{
+	TimestampTz give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), fl_shard_lock_timeout_ms);
+
+	while (fl_state_flushed_floor(stream, shard) < before)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (GetCurrentTimestamp() >= give_up)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("last values of shard %d of stream \"%s\" are not in their table yet", shard, get_rel_name(stream)),
+					 errdetail("They are up to offset " INT64_FORMAT ".", fl_state_flushed_floor(stream, shard)),
+					 errhint("Somebody may have locked the state table; see fleetlog.stat_state_last.")));
+		fl_state_await_flush();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FLUSH_NAP_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+}
+
 Datum
 fl_sql_trim_head(PG_FUNCTION_ARGS)
 {
@@ -160,6 +192,7 @@ fl_sql_trim_head(PG_FUNCTION_ARGS)
 
 	/* What has committed is flushed before the lock is taken, not under it. */
 	(void) fl_log_tail(stream, number);
+	wait_for_last_values(stream, number, Min(before, fl_log_tail(stream, number)));
 
 	/*
 	 * With the lock no record can come between the check and the commit; those

@@ -476,6 +476,19 @@ read_position(Oid state, Oid stream, int32 shard, int64 *folded, int64 *flushed)
 	LWLockRelease(shared->lock);
 }
 
+int64
+fl_state_flushed_floor(Oid stream, int32 shard)
+{
+	int64		floor = PG_INT64_MAX;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->npositions; i++)
+		if (shared->positions[i].stream == stream && shared->positions[i].shard == shard)
+			floor = Min(floor, shared->positions[i].flushed);
+	LWLockRelease(shared->lock);
+	return floor;
+}
+
 bool
 fl_state_is_folded_to(Oid state, Oid stream, int32 shard, int64 log_offset)
 {

@@ -56,6 +56,7 @@
 /* The cut of one shard. */
 typedef struct ShardCut
 {
+	int64		head;			/* at T */
 	int64		durable;		/* T */
 	int64		flushed;		/* of last values, as S shows it; PG_INT64_MAX: none follow the log */
 	int64		end;			/* E */
@@ -127,7 +128,10 @@ read_durable_tails(Cut *c)
 
 		c->shards[i] = palloc0(sizeof(ShardCut) * w->sources[i].nshards);
 		for (int32 s = 0; s < w->sources[i].nshards; s++)
-			c->shards[i][s] = (ShardCut) {.durable = fl_watch_tail(w, w->sources[i].stream, s),.flushed = flushed};
+			c->shards[i][s] = (ShardCut) {
+				.head = fl_log_head(w->sources[i].stream, s),
+				.durable = fl_watch_tail(w, w->sources[i].stream, s),.flushed = flushed
+			};
 	}
 	/* While a commit is replayed its rows are committed a moment before snapshots show them. */
 	if (RecoveryInProgress())
@@ -288,6 +292,26 @@ read_log(Cut *c)
 	fl_watch_changes_compact(c->changes);
 }
 
+/*
+ * Has a trim taken records that S does not show, before they were read?  What lies
+ * below the head at T was in the table before, and S is later.
+ */
+static bool
+is_trimmed(const Cut *c)
+{
+	const FlWatch *w = c->w;
+
+	for (int i = 0; i < w->nsources; i++)
+		for (int32 s = 0; s < w->sources[i].nshards; s++)
+		{
+			const ShardCut *cut = &c->shards[i][s];
+
+			if (fl_log_head(w->sources[i].stream, s) > Max(cut->head, Min(cut->durable, cut->flushed)))
+				return true;
+		}
+	return false;
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static void
@@ -406,6 +430,27 @@ set_positions(const Cut *c)
 		}
 }
 
+static void
+begin_cut(Cut *c, MemoryContext mcxt)
+{
+	read_durable_tails(c);
+	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(c->snapshot);
+	c->changes = fl_watch_changes_create(mcxt, true);
+	c->nwaiting = 0;
+	each_row(c, "state_flushed", 1, on_flushed);
+	each_row(c, "state_pending", 2, on_waiting);
+	settle(c);
+	read_log(c);
+}
+
+static void
+end_cut(Cut *c)
+{
+	PopActiveSnapshot();
+	UnregisterSnapshot(c->snapshot);
+}
+
 void
 fl_watch_snapshot(FlWatch *w, const FlWatchSink *sink)
 {
@@ -420,19 +465,18 @@ fl_watch_snapshot(FlWatch *w, const FlWatchSink *sink)
 		fl_state_await_flush();
 		nap(100);
 	}
-	read_durable_tails(&c);
-	c.snapshot = RegisterSnapshot(GetLatestSnapshot());
-	PushActiveSnapshot(c.snapshot);
-	c.changes = fl_watch_changes_create(mcxt, true);
-	each_row(&c, "state_flushed", 1, on_flushed);
-	each_row(&c, "state_pending", 2, on_waiting);
-	settle(&c);
-	read_log(&c);
+	for (begin_cut(&c, mcxt); is_trimmed(&c); begin_cut(&c, mcxt))
+	{
+		CHECK_FOR_INTERRUPTS();
+		end_cut(&c);
+		MemoryContextReset(mcxt);
+		c.waiting = NULL;
+		c.max_waiting = 0;
+	}
 	read_table(&c);
 	set_positions(&c);
 	tell_new_keys(&c);
-	PopActiveSnapshot();
-	UnregisterSnapshot(c.snapshot);
+	end_cut(&c);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(mcxt);
 }

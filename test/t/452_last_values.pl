@@ -53,6 +53,23 @@ $c->subscribe([ [ 'l/w/+', 1 ] ]);
 my @all = $c->messages(20);
 is(join(' ', sort map { $_->{payload} } @all), join(' ', sort map { "w$_" } 1 .. 20), 'a wildcard subscriber gets all of them');
 
+# What a trim passes is in the table first, however long the lag: the log was all that it was kept in.
+$s->sql("SELECT fleetlog.publish('s/trimmed/' || i, convert_to(i::text, 'UTF8')) FROM generate_series(1, 10) i");
+$s->sql("SELECT fleetlog.trim_head('telemetry', n, fleetlog.tail('telemetry', n), NULL) FROM generate_series(0, 1) n");
+is($s->sql("SELECT count(*) FROM slow WHERE key LIKE 's/trimmed/%'"), 10, 'the table has what a trim has taken from the log');
+# It waits no longer than for a shard, and says why.
+{
+    my $locked = $s->start_sql("BEGIN; LOCK TABLE slow; SELECT pg_sleep(1000)");
+    $s->wait_for("SELECT count(*) FROM pg_locks WHERE relation = 'slow'::regclass AND mode = 'AccessExclusiveLock' AND granted", 1, 'somebody to lock the table');
+    $s->sql("SELECT fleetlog.publish('s/trimmed/1', 'newer')");
+    like($s->sql_error("SET fleetlog.shard_lock_timeout = '100ms'; SELECT fleetlog.trim_head('telemetry', n, fleetlog.tail('telemetry', n), NULL) FROM generate_series(0, 1) n"),
+        qr/last values of shard \d of stream "telemetry" are not in their table yet/, 'a trim of values that cannot be written is refused');
+    $s->sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'slow'::regclass AND mode = 'AccessExclusiveLock'");
+    $s->finish_sql($locked);
+    $s->sql("SELECT fleetlog.trim_head('telemetry', n, fleetlog.tail('telemetry', n), NULL) FROM generate_series(0, 1) n");
+    is($s->sql("SELECT convert_from(payload, 'UTF8') FROM slow WHERE key = 's/trimmed/1'"), 'newer', 'and goes on when they are');
+}
+
 # More keys than there are slots (64 kB: 128): flushed early, none lost, although the lag is an hour.
 $s->sql("SELECT count(fleetlog.publish('s/many/' || i, convert_to(i::text, 'UTF8'))) FROM generate_series(1, 1000) i");
 $s->wait_for("SELECT count(*) = 1000 FROM fleetlog.retained WHERE key LIKE 's/many/%'");
