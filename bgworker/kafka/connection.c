@@ -18,8 +18,10 @@
  */
 #include "postgres.h"
 
-#include "fleetlog/auth.h"
-#include "kafka.h"
+#include "mb/pg_wchar.h"
+#include "utils/timestamp.h"
+
+#include "login.h"
 
 FlKafkaDoor *fl_kafka_door = NULL;
 
@@ -45,6 +47,14 @@ fl_kafka_refuse(FlKafkaConn *conn, const char *why)
 }
 
 static void
+free_text(char **text)
+{
+	if (*text != NULL)
+		pfree(*text);
+	*text = NULL;
+}
+
+static void
 on_close(FlNetConn *net, const char *why)
 {
 	FlKafkaConn *conn = (FlKafkaConn *) net;
@@ -64,6 +74,10 @@ on_close(FlNetConn *net, const char *why)
 	}
 	if (conn->door->current == conn)
 		conn->door->current = NULL;
+	fl_kafka_end_login(conn);
+	fl_kafka_unregister(conn);
+	free_text(&conn->client_id);
+	free_text(&conn->software);
 	if (conn->identity != NULL)
 		pfree(conn->identity);
 	conn->identity = NULL;
@@ -83,8 +97,8 @@ reads_its_answers(FlKafkaConn *conn)
 	return fl_net_pending(&conn->net) < FL_KAFKA_PENDING;
 }
 
-static void
-read_on(FlKafkaConn *conn)
+void
+fl_kafka_read_on(FlKafkaConn *conn)
 {
 	if (!conn->full && !conn->blocked && !conn->out_paused)
 		fl_net_resume(&conn->net);
@@ -105,7 +119,7 @@ fl_kafka_send_ready(FlKafkaConn *conn)
 	}
 	/* Whether the next one may be handled now is seen when it is looked at again. */
 	conn->blocked = false;
-	read_on(conn);
+	fl_kafka_read_on(conn);
 }
 
 static void
@@ -114,7 +128,7 @@ on_drained(FlNetConn *net)
 	FlKafkaConn *conn = (FlKafkaConn *) net;
 
 	conn->out_paused = false;
-	read_on(conn);
+	fl_kafka_read_on(conn);
 }
 
 void
@@ -130,7 +144,7 @@ fl_kafka_retry_full(FlKafkaDoor *door)
 
 		dlist_delete(&conn->full_node);
 		conn->full = false;
-		read_on(conn);
+		fl_kafka_read_on(conn);
 	}
 }
 
@@ -169,6 +183,8 @@ run_handler(FlKafkaConn *conn, const FlKafkaEntry *entry, const FlKafkaRequestHe
 
 	if (req == NULL)
 		return;
+	conn->requests_in++;
+	conn->stats_dirty = true;
 	old = MemoryContextSwitchTo(req->memory);
 	entry->handler(req);
 	MemoryContextSwitchTo(old);
@@ -179,26 +195,68 @@ run_handler(FlKafkaConn *conn, const FlKafkaEntry *entry, const FlKafkaRequestHe
 	}
 }
 
+/* What it calls itself, for views; cut as they are. */
+static void
+keep_client_id(FlKafkaConn *conn, FlKafkaBytes id)
+{
+	int len;
+
+	if (conn->client_id != NULL || id.len <= 0 ||
+		pg_encoding_verifymbstr(PG_UTF8, (const char *) id.data, id.len) != id.len || memchr(id.data, '\0', id.len))
+		return;
+	len = pg_mbcliplen((const char *) id.data, id.len, FL_CLIENT_ID_KEEP - 1);
+	conn->client_id = MemoryContextAllocZero(conn->door->context, (Size) len + 1);
+	memcpy(conn->client_id, id.data, len);
+}
+
+/* NULL: it may ask for this; else why it is closed. */
+static const char *
+check_login(FlKafkaConn *conn)
+{
+	const char *why = NULL;
+	const char *told;
+
+	if (!conn->admitted && !conn->anonymous)
+		return conn->tls_why != NULL ? conn->tls_why : "a request before login";
+	if (!conn->registered)
+		why = fl_kafka_admit(conn, NULL, &told);
+	else if (conn->expires != DT_NOEND && conn->expires <= GetCurrentTimestamp())
+		why = "the password of its role has expired";
+	conn->used = true;
+	return why;
+}
+
 /* False when the frame cannot be taken now. */
 static bool
 take_frame(FlKafkaConn *conn, const uint8 *frame, Size len)
 {
 	FlKafkaRequestHeader header;
-	FlResult result = fl_kafka_decode_request_header(frame, len, &header);
+	const char *why = NULL;
 	const FlKafkaEntry *entry = NULL;
+	FlResult result;
 
+	if (conn->raw_tokens && conn->login != NULL)
+	{
+		fl_kafka_take_raw_token(conn, frame, len);
+		return true;
+	}
+	result = fl_kafka_decode_request_header(frame, len, &header);
 	if (result == FL_OK || result == FL_UNSUPPORTED)
+	{
 		entry = fl_kafka_entry(header.key);
+		keep_client_id(conn, header.client_id);
+	}
 	if (entry == NULL || (result == FL_UNSUPPORTED && header.key != FL_KAFKA_API_VERSIONS))
 		fl_kafka_refuse(conn, entry != NULL ? "a version of a request that is not served"
 							  : result == FL_MALFORMED ? "malformed request header" : "a request that is not served");
-	else if (!conn->admitted && !(entry->flags & FL_KAFKA_OPEN))
-		fl_kafka_refuse(conn, "a request before login");
-	else if (must_wait(conn, entry))
+	else if (must_wait(conn, entry) ||
+			 (!conn->tls_tried && header.key != FL_KAFKA_SASL_HANDSHAKE && !fl_kafka_log_in_by_tls(conn)))
 	{
 		conn->blocked = true;
 		return false;
 	}
+	else if (!(entry->flags & FL_KAFKA_OPEN) && (why = check_login(conn)) != NULL)
+		fl_kafka_refuse(conn, why);
 	else if (result == FL_UNSUPPORTED)
 		answer_future_api_versions(conn, header.correlation_id);
 	else
@@ -209,7 +267,7 @@ take_frame(FlKafkaConn *conn, const uint8 *frame, Size len)
 static Size
 frame_limit(const FlKafkaConn *conn)
 {
-	return conn->admitted ? (Size) fl_kafka_max_request_kb * 1024 : FL_KAFKA_MAX_LOGIN;
+	return conn->admitted || conn->anonymous ? (Size) fl_kafka_max_request_kb * 1024 : FL_KAFKA_MAX_LOGIN;
 }
 
 /* The frame at data, if there is one: *size is its length with its header. */
@@ -258,7 +316,7 @@ on_bytes(FlNetConn *net, const uint8 *data, Size len)
 	{
 		if (conn->full || conn->blocked || conn->out_paused)
 			fl_net_pause(net);
-		if (conn->admitted)
+		if (conn->admitted || conn->anonymous)
 			fl_net_set_timer(net, FL_KAFKA_IDLE_MS);
 	}
 	conn->door->current = NULL;
@@ -275,8 +333,10 @@ on_accept(FlNetConn *net)
 	conn->door = fl_kafka_door;
 	conn->id = fl_registry_next_id();
 	dlist_init(&conn->requests);
-	conn->admitted = fl_mqtt_allow_anonymous;
-	fl_net_set_timer(net, conn->admitted ? FL_KAFKA_IDLE_MS : fl_mqtt_connect_timeout_s * INT64CONST(1000));
+	conn->anonymous = fl_mqtt_allow_anonymous;
+	conn->expires = DT_NOEND;
+	conn->connected_at = GetCurrentTimestamp();
+	fl_net_set_timer(net, conn->anonymous ? FL_KAFKA_IDLE_MS : fl_mqtt_connect_timeout_s * INT64CONST(1000));
 	FL_COUNT(FL_C_CONNECTS, 1);
 	FL_COUNT(FL_C_CONNECTIONS, 1);
 }
@@ -286,7 +346,7 @@ on_timer(FlNetConn *net)
 {
 	FlKafkaConn *conn = (FlKafkaConn *) net;
 
-	if (!conn->admitted)
+	if (!conn->admitted && !conn->anonymous)
 		fl_kafka_refuse(conn, "it has not logged in within fleetlog.connect_timeout");
 	else if (conn->nrequests > 0)
 		fl_net_set_timer(net, FL_KAFKA_IDLE_MS);
@@ -308,5 +368,6 @@ const FlNetProtocol fl_kafka_protocol = {
 	.on_timer = on_timer,
 	.on_drained = on_drained,
 	.on_certificate_end = on_certificate_end,
+	.on_psk = fl_kafka_find_psk,
 	.on_close = on_close,
 };

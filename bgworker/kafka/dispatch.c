@@ -22,7 +22,9 @@ static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_SYNC_GROUP, 0, fl_kafka_handle_sync_group},
 	{FL_KAFKA_DESCRIBE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_describe_groups},
 	{FL_KAFKA_LIST_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_list_groups},
+	{FL_KAFKA_SASL_HANDSHAKE, FL_KAFKA_OPEN, fl_kafka_handle_sasl_handshake},
 	{FL_KAFKA_API_VERSIONS, FL_KAFKA_OPEN, fl_kafka_handle_api_versions},
+	{FL_KAFKA_SASL_AUTHENTICATE, FL_KAFKA_OPEN, fl_kafka_handle_sasl_authenticate},
 	{FL_KAFKA_DELETE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_groups},
 	{FL_KAFKA_OFFSET_DELETE, FL_KAFKA_KEEPS, fl_kafka_handle_offset_delete},
 	{FL_KAFKA_DESCRIBE_CLUSTER, 0, fl_kafka_handle_describe_cluster},
@@ -54,6 +56,20 @@ is_software(FlKafkaBytes text)
 	return text.len > 0;
 }
 
+/* For views; what is_software lets through is ASCII. */
+static void
+keep_software(FlKafkaConn *conn, const FlKafkaApiVersionsRequest *in)
+{
+	char text[FL_SOFTWARE_KEEP];
+
+	if (conn->software != NULL || in->client_software_name.len <= 0)
+		return;
+	snprintf(text, sizeof(text), "%.*s/%.*s", in->client_software_name.len,
+			 (const char *) in->client_software_name.data, in->client_software_version.len,
+			 (const char *) in->client_software_version.data);
+	conn->software = MemoryContextStrdup(conn->door->context, text);
+}
+
 void
 fl_kafka_handle_api_versions(FlKafkaRequest *req)
 {
@@ -74,6 +90,9 @@ fl_kafka_handle_api_versions(FlKafkaRequest *req)
 	if (req->version >= 3 && (!is_software(in->client_software_name) || !is_software(in->client_software_version)))
 		out.error_code = FL_KAFKA_INVALID_REQUEST;
 	else
+	{
+		keep_software(req->conn, in);
 		fl_kafka_set_items(&out.api_keys, versions, lengthof(entries));
+	}
 	fl_kafka_answer(req, &out);
 }

@@ -24,7 +24,6 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
-#include "fleetlog/auth.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/door.h"
 #include "fleetlog/kafka.h"
@@ -32,7 +31,7 @@
 #include "fleetlog/settings.h"
 #include "fleetlog/worker.h"
 #include "group.h"
-#include "kafka.h"
+#include "login.h"
 
 #define SCRATCH_KEEP (1024 * 1024) /* a larger scratch buffer is given back */
 #define MAX_FAILURES 20            /* turns in a row */
@@ -54,12 +53,15 @@ create_door(int index)
 	fl_context_allocator(&door->alloc, context);
 	dlist_init(&door->full);
 	dlist_init(&door->dead);
+	dlist_init(&door->logins);
 	fl_buf_init(&door->out, &door->alloc, FL_KAFKA_MAX_ANSWER);
 	door->net = fl_net_create(context, index, fl_max_connections);
 	fl_timer_wheel_init(&door->wheel, fl_net_now(door->net));
 	MemoryContextSwitchTo(context);
 	door->ingest = fl_ingest_create(index, fl_kafka_ingest_done, door);
 	fl_roles_init();
+	fl_auth_worker_start(index);
+	door->revocations = fl_auth_revocation_cursor();
 	fl_kafka_groups_begin(door);
 	return door;
 }
@@ -69,8 +71,9 @@ static void
 apply_settings(FlKafkaDoor *door)
 {
 	fl_net_set_memory_limit(door->net, (Size) fl_mqtt_buffer_memory_mb * 1024 * 1024);
-	fl_net_configure(door->net, false);
+	fl_net_configure(door->net, fl_kafkas_listen[0] != '\0');
 	fl_net_listen(door->net, &fl_kafka_protocol, FL_NET_KIND_PLAIN, "kafka", fl_kafka_listen, "fleetlog.kafka_listen");
+	fl_net_listen(door->net, &fl_kafka_protocol, FL_NET_KIND_TLS, "kafkas", fl_kafkas_listen, "fleetlog.kafkas_listen");
 	door->next_stats_ms = 0;
 }
 
@@ -145,6 +148,7 @@ report_stats(FlKafkaDoor *door)
 		return;
 	door->next_stats_ms = now + FL_DOOR_STATS_MS;
 	fl_door_report(door->net, door->context, door->stopping);
+	fl_kafka_report_connections(door);
 	(void) pgstat_report_stat(true);
 }
 
@@ -155,7 +159,9 @@ work(FlKafkaDoor *door)
 	/* What is durable is acknowledged before anything new is read: others wait for it. */
 	if (fl_ingest_poll(door->ingest) > 0)
 		fl_net_flush(door->net);
+	fl_kafka_end_unwanted(door);
 	fl_net_turn(door->net, door->poll);
+	fl_kafka_take_logins(door);
 	fl_timer_advance(&door->wheel, fl_net_now(door->net), fire, NULL);
 	fl_kafka_groups_turn(door);
 	fl_kafka_retry_full(door);
@@ -241,7 +247,7 @@ next_wait(FlKafkaDoor *door, long ingest_wait)
 
 	wait = fl_door_shorter(wait, (long) fl_timer_wait(&door->wheel, now));
 	wait = fl_door_shorter(wait, fl_kafka_groups_timeout(door));
-	if (now < door->news_due_ms || !dlist_is_empty(&door->full))
+	if (now < door->news_due_ms || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins))
 		wait = fl_door_shorter(wait, FL_KAFKA_RETRY_MS);
 	return fl_door_shorter(wait, FL_DOOR_STATS_MS);
 }

@@ -11,6 +11,8 @@
  *	dispatch.c		the table of handlers; ApiVersions
  *	request.c		the life of a request: parked, timed, answered
  *	topics.c		streams by topic name and id; shards as partitions
+ *	sasl.c			log-ins: SaslHandshake, SaslAuthenticate, tokens (login.h)
+ *	login.c			who a client is: passwords, certificates, registration, revocation
  *	metadata.c		Metadata, DescribeCluster
  *	settings.c		settings
  *	log.c			log lines that do not flood
@@ -66,6 +68,7 @@
 /* ---- settings (settings.c) ---- */
 
 extern char *fl_kafka_listen;
+extern char *fl_kafkas_listen;
 extern char *fl_kafka_advertised;
 extern int fl_kafka_max_request_kb;
 
@@ -114,6 +117,12 @@ struct FlKafkaDoor
 	uint64 news; /* fl_shared->catalog_generation as it was seen */
 	int64 news_due_ms;
 
+	/* login.c */
+	dlist_head logins; /* FlKafkaLogin that wait for the authentication worker */
+	int nlogins;
+	uint64 revocations; /* cursor */
+	uint64 roles_version;
+
 	/* topics.c */
 	MemoryContext topics_context;
 	uint64 topics_version; /* fl_catalog_version of what follows */
@@ -128,7 +137,13 @@ struct FlKafkaConn
 	FlNetConn net; /* must come first */
 	FlKafkaDoor *door;
 	uint64 id;
+	bool anonymous;    /* it need not log in */
 	bool admitted;     /* it may ask for more than versions and a log-in */
+	bool used;         /* it has: who it is does not change any more */
+	bool registered;   /* it stands in the registry of connections */
+	bool tls_tried;    /* whom TLS has proved it to be was looked at */
+	bool raw_tokens;   /* its frames are tokens, until it is logged in */
+	bool stats_dirty;
 	bool blocked;      /* the next request waits for those before it */
 	bool full;         /* in door->full */
 	bool out_paused;   /* it does not read its answers */
@@ -136,6 +151,14 @@ struct FlKafkaConn
 	dlist_head requests; /* FlKafkaRequest, oldest first: not answered, or answered behind one that is not */
 	dlist_node full_node;
 	FlIdentity *identity; /* NULL: anonymous */
+	struct FlKafkaLogin *login; /* under way (login.h); NULL: none */
+	const char *tls_why;        /* why TLS has not proved it to be anybody; constant */
+	TimestampTz expires;        /* its credential; DT_NOEND: never */
+	TimestampTz connected_at;
+	char *client_id;            /* NULL: not known yet */
+	char *software;             /* name/version; NULL: it has not said */
+	uint64 requests_in;
+	uint64 answers_out;
 };
 
 /* ---- requests ---- */
@@ -225,6 +248,9 @@ extern void fl_kafka_refuse(FlKafkaConn *conn, const char *why);
 extern void fl_kafka_send_ready(FlKafkaConn *conn);
 extern void fl_kafka_retry_full(FlKafkaDoor *door);
 
+/* Read it again, where nothing else keeps it from that. */
+extern void fl_kafka_read_on(FlKafkaConn *conn);
+
 /* ---- the table (dispatch.c) ---- */
 
 /* NULL: not served. */
@@ -287,6 +313,8 @@ extern const char *fl_kafka_cluster_id(void);
 /* ---- handlers ---- */
 
 extern void fl_kafka_handle_api_versions(FlKafkaRequest *req);
+extern void fl_kafka_handle_sasl_handshake(FlKafkaRequest *req);
+extern void fl_kafka_handle_sasl_authenticate(FlKafkaRequest *req);
 extern void fl_kafka_handle_metadata(FlKafkaRequest *req);
 extern void fl_kafka_handle_describe_cluster(FlKafkaRequest *req);
 
@@ -298,7 +326,16 @@ extern bool fl_kafka_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlErr
 /* ---- log.c ---- */
 
 /* May another line about the peers' mistakes be written?  A few a second, and how many were left out. */
+typedef enum FlKafkaLogKind
+{
+	FL_KAFKA_LOG_MISTAKE, /* what fl_kafka_log_allowed asks for */
+	FL_KAFKA_LOG_LOGIN,   /* refused log-ins */
+	FL_KAFKA_LOG_END,     /* connections that are ended: revoked, disconnected */
+	FL_KAFKA_LOG_KINDS
+} FlKafkaLogKind;
+
 extern bool fl_kafka_log_allowed(FlKafkaDoor *door);
+extern bool fl_kafka_log_allowed_of(FlKafkaDoor *door, FlKafkaLogKind kind);
 
 /* ---- settings.c ---- */
 

@@ -11,27 +11,36 @@
 #define LINES     10
 
 bool
-fl_kafka_log_allowed(FlKafkaDoor *door)
+fl_kafka_log_allowed_of(FlKafkaDoor *door, FlKafkaLogKind kind)
 {
-	static int64 window_ms = 0;
-	static int lines = 0;
-	static uint64 suppressed = 0;
+	static struct
+	{
+		int64 window_ms;
+		int lines;
+		uint64 suppressed;
+	} kinds[FL_KAFKA_LOG_KINDS];
 	int64 now = fl_net_now(door->net);
 
-	if (now - window_ms >= WINDOW_MS || now < window_ms)
+	if (now - kinds[kind].window_ms >= WINDOW_MS || now < kinds[kind].window_ms)
 	{
-		if (suppressed > 0)
-			ereport(LOG,
-					(errmsg("fleetlog: the Kafka door left out " UINT64_FORMAT " log lines like the next one", suppressed)));
-		window_ms = now;
-		lines = 0;
-		suppressed = 0;
+		if (kinds[kind].suppressed > 0)
+			ereport(LOG, (errmsg("fleetlog: the Kafka door left out " UINT64_FORMAT " log lines like the next one",
+								 kinds[kind].suppressed)));
+		kinds[kind].window_ms = now;
+		kinds[kind].lines = 0;
+		kinds[kind].suppressed = 0;
 	}
-	if (lines < LINES)
+	if (kinds[kind].lines < LINES)
 	{
-		lines++;
+		kinds[kind].lines++;
 		return true;
 	}
-	suppressed++;
+	kinds[kind].suppressed++;
 	return false;
+}
+
+bool
+fl_kafka_log_allowed(FlKafkaDoor *door)
+{
+	return fl_kafka_log_allowed_of(door, FL_KAFKA_LOG_MISTAKE);
 }

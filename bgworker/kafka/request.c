@@ -136,6 +136,8 @@ fl_kafka_answer_frame(FlKafkaRequest *req)
 		fl_buf_reset(out);
 		return;
 	}
+	req->conn->answers_out++;
+	req->conn->stats_dirty = true;
 	if (dlist_head_element(FlKafkaRequest, node, &req->conn->requests) == req)
 		fl_net_write(&req->conn->net, out->data, out->len);
 	else

@@ -12,6 +12,7 @@
 #include "kafka.h"
 
 char *fl_kafka_listen = "";
+char *fl_kafkas_listen = "";
 char *fl_kafka_advertised = "";
 int fl_kafka_max_request_kb = 16384;
 
@@ -129,6 +130,9 @@ fl_kafka_define_settings(void)
 {
 	DefineCustomStringVariable("fleetlog.kafka_listen", "Addresses at which Kafka's protocol is spoken.",
 							   "A port alone means loopback, * every address. Empty: off.", &fl_kafka_listen, "",
+							   PGC_SIGHUP, 0, fl_net_check_listen, NULL, NULL);
+	DefineCustomStringVariable("fleetlog.kafkas_listen", "Addresses at which Kafka's protocol is spoken over TLS.",
+							   "A port alone means loopback, * every address. Empty: off.", &fl_kafkas_listen, "",
 							   PGC_SIGHUP, 0, fl_net_check_listen, NULL, NULL);
 	DefineCustomStringVariable(
 		"fleetlog.kafka_advertised", "Where Kafka clients are told to connect, as [local-port=]host:port,...",

@@ -212,11 +212,12 @@ fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream)
 	return conn->identity->kind == FL_IDENTITY_ROLE && fl_role_may_read(conn->identity->role, stream->relid);
 }
 
-/* Nobody logs in as anything yet but as an anonymous client. */
 bool
 fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream)
 {
-	return conn->identity == NULL && conn->admitted;
+	if (conn->identity == NULL)
+		return conn->admitted;
+	return conn->identity->kind == FL_IDENTITY_ROLE && fl_role_may_write(conn->identity->role, stream->relid);
 }
 
 bool

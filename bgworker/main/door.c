@@ -10,14 +10,17 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "fleetlog/auth.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/door.h"
+#include "fleetlog/utf8.h"
 #include "fleetlog/worker.h"
 
 #define STOP_POLL_MS 5
@@ -102,4 +105,37 @@ fl_door_see_off(FlNetLoop *net)
 		if (fl_net_connections(net) > 0)
 			fl_worker_wait(STOP_POLL_MS);
 	} while (fl_net_connections(net) > 0 && GetCurrentTimestamp() < deadline);
+}
+
+int
+fl_door_find_psk(MemoryContext context, MemoryContext turn, const char *identity, uint8 *key, int room, void **attached)
+{
+	MemoryContext old = CurrentMemoryContext;
+	volatile int len = 0;
+
+	/* With TLS 1.3 it may be anything, for instance the ticket of another server. */
+	if (!fl_utf8_valid_text((const uint8_t *) identity, strlen(identity)))
+		return 0;
+	PG_TRY();
+	{
+		FlIdentity id;
+
+		if (!IsTransactionState())
+			StartTransactionCommand();
+		MemoryContextSwitchTo(turn);
+		len = fl_auth_find_psk(identity, &id, key, room);
+		if (len > 0)
+		{
+			*attached = MemoryContextAlloc(context, sizeof(FlIdentity));
+			memcpy(*attached, &id, sizeof(FlIdentity));
+		}
+	}
+	PG_CATCH();
+	{
+		fl_worker_absorb_error(context);
+		len = 0;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	return len;
 }

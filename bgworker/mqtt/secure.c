@@ -6,9 +6,8 @@
  * A certificate was verified in the handshake; whose it is, the authentication
  * worker looks up at CONNECT, as with a password.  A pre-shared key cannot wait
  * for another process: OpenSSL asks for it in the middle of the handshake and
- * wants it at once.  So the door reads two rows of the catalog by itself, in a
- * transaction that ends with the turn, and catches what goes wrong there, since
- * an error must not leap over OpenSSL.
+ * wants it at once.  So the door reads two rows of the catalog by itself
+ * (fl_door_find_psk).
  *
  * Between handshake and CONNECT a key may have been revoked, and the broadcast
  * of revocations does not know the connection yet.  So CONNECT asks once more
@@ -16,40 +15,15 @@
  */
 #include "postgres.h"
 
-#include "fleetlog/utf8.h"
-#include "fleetlog/worker.h"
+#include "fleetlog/door.h"
 #include "mqtt.h"
 
 int
 fl_mqtt_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached)
 {
 	FlMqttDoor *door = ((FlMqttConn *) net)->door;
-	MemoryContext old = CurrentMemoryContext;
-	volatile int len = 0;
 
-	/* With TLS 1.3 it may be anything, for instance the ticket of another server. */
-	if (!fl_utf8_valid_text((const uint8_t *) identity, strlen(identity)))
-		return 0;
-	PG_TRY();
-	{
-		FlIdentity id;
-
-		fl_mqtt_begin_transaction(door);
-		len = fl_auth_find_psk(identity, &id, key, room);
-		if (len > 0)
-		{
-			*attached = MemoryContextAlloc(door->context, sizeof(FlIdentity));
-			memcpy(*attached, &id, sizeof(FlIdentity));
-		}
-	}
-	PG_CATCH();
-	{
-		fl_worker_absorb_error(door->context);
-		len = 0;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	return len;
+	return fl_door_find_psk(door->context, door->turn, identity, key, room, attached);
 }
 
 FlNetProof

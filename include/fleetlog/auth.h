@@ -86,20 +86,29 @@ extern int	fl_auth_find_psk(const char *user, FlIdentity *identity, uint8 *key, 
 
 /*
  * Needs a transaction, and reads in the caller, since a conversation of two
- * messages is no work for a queue: what SCRAM-SHA-256 needs to know of a device's
- * newest password.  Where there is no such device or password the keys are ones that nobody
- * can prove to know, and the salt is the same every time, so that names cannot be found
- * out; false then.
+ * messages is no work for a queue: what SCRAM needs to know of a device's
+ * newest password, or of a role's, which has SHA-256 only.  Where there is no such name or
+ * password the keys are ones that nobody can prove to know, and the salt is the same every
+ * time, so that names cannot be found out; false then.
  */
+typedef enum FlScramHash
+{
+	FL_SCRAM_SHA_256,
+	FL_SCRAM_SHA_512
+} FlScramHash;
+
 typedef struct FlScramKeys
 {
 	int			iterations;
 	char		salt[384];		/* base64 */
-	uint8		stored_key[32];
-	uint8		server_key[32];
+	uint8		stored_key[64]; /* of SHA-256: the first half */
+	uint8		server_key[64];
 } FlScramKeys;
 
-extern bool fl_auth_find_scram(const char *user, FlIdentity *identity, FlScramKeys *keys);
+extern bool fl_auth_find_scram(const char *user, FlScramHash hash, FlIdentity *identity, FlScramKeys *keys);
+
+/* The SCRAM-SHA-512 verifier of a password, palloc'd; made like the server's of SHA-256. */
+extern char *fl_auth_build_sha512(const char *password);
 
 typedef enum FlAuthOutcome
 {

@@ -454,8 +454,12 @@ extern bool fl_role_is_operator(Oid role);
 /* No transaction; of a role that was read before.  Is it still who logged in, by the same password? */
 extern bool fl_role_is_same(const FlIdentity *id);
 
-/* No transaction; of a role that was read before.  May it read this stream over MQTT? */
+/* No transaction; of a role that was read before.  May it read, or write, this stream by MQTT or Kafka? */
 extern bool fl_role_may_read(Oid role, Oid stream);
+extern bool fl_role_may_write(Oid role, Oid stream);
+
+/* Likewise.  When its password ends; DT_NOEND: never. */
+extern TimestampTz fl_role_valid_until(Oid role);
 
 /* Is it a topic of device shadows?  Its records are for the device that they bear, and for no other's. */
 extern bool fl_topic_is_shadow(const char *topic, size_t len);

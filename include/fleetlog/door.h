@@ -36,6 +36,14 @@ extern long fl_door_shorter(long a, long b);
 extern void fl_door_report(FlNetLoop *net, MemoryContext context, bool stopping);
 
 /*
+ * What FlNetProtocol.on_psk has to do: the key of the device that the identity names,
+ * read in a transaction, which the end of the turn ends; *attached is its FlIdentity, in
+ * `context`.  What goes wrong is caught: an error must not leap over OpenSSL.
+ */
+extern int fl_door_find_psk(MemoryContext context, MemoryContext turn, const char *identity, uint8 *key, int room,
+							void **attached);
+
+/*
  * The end of a door, which has stopped listening: first what was taken is written
  * and acknowledged, as far as FL_SHUTDOWN_GRACE_MS allows; then the door tells everybody
  * to go; then the last bytes leave, for half of that time.

@@ -20,7 +20,7 @@
 #define FL_SCRAM_MESSAGE_MAX 1024 /* bytes of a message of the client */
 #define FL_SCRAM_NONCE_MAX   256  /* bytes of the client's nonce */
 #define FL_SCRAM_USER_MAX    255
-#define FL_SCRAM_PROOF_LEN   32 /* of SHA-256 */
+#define FL_SCRAM_PROOF_MAX   64 /* of SHA-512 */
 
 typedef struct FlScramFirst
 {
@@ -46,7 +46,8 @@ typedef struct FlScramFinal
 	const uint8_t *nonce;
 	size_t nonce_len;
 	size_t signed_len; /* of the message: all before ",p=" */
-	uint8_t proof[FL_SCRAM_PROOF_LEN];
+	size_t proof_len;  /* 32 of SHA-256, 64 of SHA-512 */
+	uint8_t proof[FL_SCRAM_PROOF_MAX];
 } FlScramFinal;
 
 /* client-final-message. */

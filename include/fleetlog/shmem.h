@@ -39,6 +39,7 @@ struct PGPROC;
 #define FL_MAX_WORKERS			(FL_MAX_FRONT_DOORS + 16)
 #define FL_STOP_POINT_LEN		48
 #define FL_CLIENT_ID_KEEP		128 /* bytes of a client id kept for views */
+#define FL_SOFTWARE_KEEP		32	/* bytes of a Kafka client's name and version */
 #define FL_IDENTITY_KEEP		192 /* bytes of "tenant/device" kept for views */
 
 /* ---- Shards ---------------------------------------------------------- */
@@ -389,7 +390,8 @@ extern char *fl_stop_points;
 
 /*
  * One entry per connected MQTT client, keyed by (identity, client id) so that
- * a second CONNECT finds the first (MQTT-3.1.4-3), whatever worker has it.
+ * a second CONNECT finds the first (MQTT-3.1.4-3), whatever worker has it; and one
+ * per connection of a Kafka client, keyed by its number.
  */
 typedef struct FlConnKey
 {
@@ -403,6 +405,8 @@ typedef enum FlConnKind
 	FL_CONN_DEVICE,
 	FL_CONN_ROLE
 } FlConnKind;
+
+#define FL_CONN_KAFKA			100 /* protocol of a Kafka client's connection */
 
 typedef struct FlConnInfo
 {
@@ -422,7 +426,8 @@ typedef struct FlConnInfo
 	char		identity[FL_IDENTITY_KEEP]; /* "tenant/device", role, or "" */
 	uint64		tenant;			/* digest of its name, 0: none */
 	char		peer[64];
-	uint8		protocol;		/* 3, 4, 5 */
+	char		software[FL_SOFTWARE_KEEP]; /* name/version of a Kafka client, cut; "": not known */
+	uint8		protocol;		/* 3, 4, 5 of MQTT, or FL_CONN_KAFKA */
 	uint16		keep_alive;
 	TimestampTz connected_at;
 	uint64		n_in;			/* PUBLISH received */

@@ -63,7 +63,8 @@ CREATE TABLE fleetlog.credential (
 	verifier text NOT NULL,
 	created_at timestamptz NOT NULL DEFAULT now(),
 	revoked_at timestamptz,
-	revoke_reason text
+	revoke_reason text,
+	verifier_512 text
 );
 CREATE INDEX credential_device ON fleetlog.credential (tenant, device);
 -- Two, because a certificate that was revoked must still be known as such, and may be given again.
@@ -128,6 +129,10 @@ COMMENT ON FUNCTION fleetlog._random_password() IS 'internal: 24 random characte
 CREATE FUNCTION fleetlog._password_verifier(password text) RETURNS text
 	AS 'MODULE_PATHNAME', 'fl_sql_password_verifier' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION fleetlog._password_verifier(text) IS 'internal: the SCRAM-SHA-256 verifier of a password; a verifier is returned as it is';
+
+CREATE FUNCTION fleetlog._password_verifier_512(password text) RETURNS text
+	AS 'MODULE_PATHNAME', 'fl_sql_password_verifier_512' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION fleetlog._password_verifier_512(text) IS 'internal: the SCRAM-SHA-512 verifier of a password; NULL of what is a verifier already';
 
 CREATE FUNCTION fleetlog._add_certificate(tenant text, device text, subject text) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -343,8 +348,9 @@ BEGIN
 			HINT = 'fleetlog.set_password gives it a new password.';
 	END;
 	IF coalesce(password, generated) IS NOT NULL THEN
-		INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
-		VALUES (tenant, id, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+		INSERT INTO fleetlog.credential (tenant, device, kind, verifier, verifier_512)
+		VALUES (tenant, id, 'password', fleetlog._password_verifier(coalesce(password, generated)),
+			fleetlog._password_verifier_512(coalesce(password, generated)));
 	END IF;
 	IF certificate_subject IS NOT NULL THEN
 		PERFORM fleetlog._add_certificate(tenant, id, certificate_subject);
@@ -416,8 +422,9 @@ BEGIN
 	END IF;
 	UPDATE fleetlog.credential c SET revoked_at = now(), revoke_reason = 'replaced'
 	WHERE c.tenant = who.tenant AND c.device = who.device AND c.kind = 'password' AND c.revoked_at IS NULL;
-	INSERT INTO fleetlog.credential (tenant, device, kind, verifier)
-	VALUES (who.tenant, who.device, 'password', fleetlog._password_verifier(coalesce(password, generated)));
+	INSERT INTO fleetlog.credential (tenant, device, kind, verifier, verifier_512)
+	VALUES (who.tenant, who.device, 'password', fleetlog._password_verifier(coalesce(password, generated)),
+		fleetlog._password_verifier_512(coalesce(password, generated)));
 	PERFORM fleetlog._audit('set_password', who.tenant || '/' || who.device, jsonb_build_object('generated_password', generated IS NOT NULL));
 	RETURN generated;
 END
@@ -636,7 +643,7 @@ REVOKE ALL ON FUNCTION fleetlog.disconnect(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._identity_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._audit(text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog._password_verifier(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._password_verifier(text), fleetlog._password_verifier_512(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._find_device(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval, int, int) FROM PUBLIC;

@@ -40,7 +40,8 @@ CREATE FUNCTION fleetlog._stat_connection(
 		OUT connected_at timestamptz, OUT published bigint, OUT delivered bigint, OUT dropped bigint, OUT subscriptions int,
 		OUT queued int, OUT lagging bool, OUT evicted bool, OUT evict_reason int, OUT tenant text, OUT device text, OUT role text,
 		OUT listener text, OUT tls_version text, OUT tls_cipher text, OUT packets_in bigint, OUT packets_out bigint,
-		OUT bytes_in bigint, OUT bytes_out bigint, OUT inflight int, OUT session bool, OUT session_expiry_seconds bigint)
+		OUT bytes_in bigint, OUT bytes_out bigint, OUT inflight int, OUT session bool, OUT session_expiry_seconds bigint,
+		OUT software text)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_connection' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000;
 COMMENT ON FUNCTION fleetlog._stat_connection() IS 'internal: rows of fleetlog.stat_connection';
@@ -81,9 +82,10 @@ COMMENT ON VIEW fleetlog.stat_listener IS 'addresses at which front doors listen
 CREATE VIEW fleetlog.stat_connection AS
 	SELECT conn_id, client_id, identity, tenant, device, role, peer, listener, tls_version, tls_cipher, protocol, door, keep_alive, connected_at,
 		   packets_in, packets_out, bytes_in, bytes_out, published, delivered, dropped, subscriptions, inflight, queued, lagging,
-		   session, pg_catalog.make_interval(secs => session_expiry_seconds) AS session_expiry, evicted, evict_reason
+		   session, pg_catalog.make_interval(secs => session_expiry_seconds) AS session_expiry, evicted, evict_reason,
+		   software
 	FROM fleetlog._stat_connection();
-COMMENT ON VIEW fleetlog.stat_connection IS 'devices and applications that are connected by MQTT';
+COMMENT ON VIEW fleetlog.stat_connection IS 'devices and applications that are connected, by MQTT or Kafka; what only MQTT has is NULL of Kafka clients';
 
 CREATE VIEW fleetlog.stat_server AS SELECT * FROM fleetlog._stat_server();
 COMMENT ON VIEW fleetlog.stat_server IS 'one row: transaction ids that the workers used, how far commits are durable, whether publishes are refused';

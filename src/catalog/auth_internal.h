@@ -66,6 +66,7 @@ typedef struct FlVerifier
 {
 	int64		credential;
 	char	   *verifier;
+	char	   *verifier_512;	/* of SCRAM-SHA-512, NULL: none */
 } FlVerifier;
 
 /* In a transaction.  The device's valid verifiers of this kind, at most `max`. */

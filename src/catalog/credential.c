@@ -122,6 +122,8 @@ fl_device_verifiers(const FlIdentity *id, const char *kind, FlVerifier *out, int
 			continue;
 		out[n].credential = fl_config_int(tuple, FL_CREDENTIAL_ID, desc, true);
 		out[n].verifier = fl_config_text(tuple, FL_CREDENTIAL_VERIFIER, desc);
+		out[n].verifier_512 = is_null(tuple, FL_CREDENTIAL_VERIFIER_512, desc) ? NULL :
+			fl_config_text(tuple, FL_CREDENTIAL_VERIFIER_512, desc);
 		n++;
 	}
 	systable_endscan(scan);

@@ -29,6 +29,7 @@ PG_FUNCTION_INFO_V1(fl_sql_device_problem);
 PG_FUNCTION_INFO_V1(fl_sql_policy_problem);
 PG_FUNCTION_INFO_V1(fl_sql_random_password);
 PG_FUNCTION_INFO_V1(fl_sql_password_verifier);
+PG_FUNCTION_INFO_V1(fl_sql_password_verifier_512);
 PG_FUNCTION_INFO_V1(fl_sql_acl);
 PG_FUNCTION_INFO_V1(fl_sql_disconnect);
 
@@ -136,6 +137,17 @@ fl_sql_password_verifier(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the password is longer than %d bytes", FL_AUTH_PASSWORD_MAX)));
 	PG_RETURN_TEXT_P(cstring_to_text(pg_be_scram_build_secret(password)));
+}
+
+/* Of what is a verifier itself there is none of the other kind. */
+Datum
+fl_sql_password_verifier_512(PG_FUNCTION_ARGS)
+{
+	char	   *password = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	if (get_password_type(password) != PASSWORD_TYPE_PLAINTEXT)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(fl_auth_build_sha512(password)));
 }
 
 /* Whom the arguments of _acl name; NULL, or why he is nobody. */

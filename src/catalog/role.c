@@ -417,6 +417,23 @@ fl_role_may_read(Oid oid, Oid stream)
 	return right != NULL && right->read && !right->policies;
 }
 
+bool
+fl_role_may_write(Oid oid, Oid stream)
+{
+	const Role *role = find_role(oid);
+	const StreamRight *right = role == NULL ? NULL : right_on(role, stream);
+
+	return right != NULL && right->write && !right->policies;
+}
+
+TimestampTz
+fl_role_valid_until(Oid oid)
+{
+	const Role *role = find_role(oid);
+
+	return role != NULL ? role->valid_until : DT_NOEND;
+}
+
 static bool
 is_sys(const char *request, size_t len)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * registry.c
- *		The registry of MQTT connections over all front doors: who is connected,
+ *		The registry of connections over all front doors: who is connected,
  *		and who has to go because somebody else came with the same identity and
  *		client id (MQTT-3.1.4-3) or an operator says so.
  *
@@ -203,6 +203,9 @@ fl_registry_update(const FlConnInfo *info, uint8 *evict_reason)
 		entry->session = info->session;
 		entry->session_expiry = info->session_expiry;
 		entry->lagging = info->lagging;
+		/* A client may say it after it was let in. */
+		if (entry->software[0] == '\0')
+			memcpy(entry->software, info->software, sizeof(entry->software));
 		evict = entry->evict;
 		*evict_reason = entry->evict_reason;
 	}

@@ -151,7 +151,7 @@ copy_registry(long *count)
 	return copy;
 }
 
-#define CONNECTION_COLUMNS 29
+#define CONNECTION_COLUMNS 30
 
 /* Columns tenant, device and role. */
 static int
@@ -176,9 +176,12 @@ static int
 put_transport(const FlConnInfo *c, Datum *values, bool *nulls, int i)
 {
 	static const char *const listeners[] = {"mqtt", "mqtts", "ws", "wss"};
+	static const char *const kafka[] = {"kafka", "kafkas"};
+	bool		is_kafka = c->protocol == FL_CONN_KAFKA;
 	const char *cipher = c->tls_version != 0 ? fl_net_cipher_name(c->tls_cipher) : NULL;
 
-	values[i++] = CStringGetTextDatum(listeners[c->listener & (FL_NET_KIND_TLS | FL_NET_KIND_WEBSOCKET)]);
+	values[i++] = CStringGetTextDatum(is_kafka ? kafka[c->listener & FL_NET_KIND_TLS] :
+									  listeners[c->listener & (FL_NET_KIND_TLS | FL_NET_KIND_WEBSOCKET)]);
 	nulls[i] = c->tls_version == 0;
 	values[i++] = CStringGetTextDatum(c->tls_version == 0x0304 ? "TLSv1.3" : "TLSv1.2");
 	values[i] = text_or_null(cipher != NULL ? cipher : "", &nulls[i]);
@@ -187,10 +190,36 @@ put_transport(const FlConnInfo *c, Datum *values, bool *nulls, int i)
 	values[i++] = Int64GetDatum((int64) c->packets_out);
 	values[i++] = Int64GetDatum((int64) c->bytes_in);
 	values[i++] = Int64GetDatum((int64) c->bytes_out);
+	nulls[i] = nulls[i + 1] = is_kafka;
 	values[i++] = Int32GetDatum((int32) c->inflight);
 	values[i++] = BoolGetDatum(c->session);
 	nulls[i] = !c->session;
 	values[i++] = Int64GetDatum((int64) c->session_expiry);
+	return i;
+}
+
+static const char *
+protocol_name(const FlConnInfo *c)
+{
+	if (c->protocol == FL_CONN_KAFKA)
+		return "kafka";
+	return c->protocol == 3 ? "3.1" : c->protocol == 4 ? "3.1.1" : "5.0";
+}
+
+/* Columns published to lagging, which are MQTT's. */
+static int
+put_messages(const FlConnInfo *c, Datum *values, bool *nulls, int i)
+{
+	int			first = i;
+
+	values[i++] = Int64GetDatum((int64) c->n_in);
+	values[i++] = Int64GetDatum((int64) c->n_out);
+	values[i++] = Int64GetDatum((int64) c->n_dropped);
+	values[i++] = Int32GetDatum((int32) c->n_subscriptions);
+	values[i++] = Int32GetDatum((int32) c->queued);
+	values[i++] = BoolGetDatum(c->lagging);
+	for (int k = first; k < i; k++)
+		nulls[k] = c->protocol == FL_CONN_KAFKA;
 	return i;
 }
 
@@ -207,21 +236,19 @@ put_connection(FunctionCallInfo fcinfo, const FlConnInfo *c)
 	values[i++] = CStringGetTextDatum(c->identity);
 	nulls[i] = c->peer[0] == '\0';
 	values[i++] = CStringGetTextDatum(c->peer);
-	values[i++] = CStringGetTextDatum(c->protocol == 3 ? "3.1" : c->protocol == 4 ? "3.1.1" : "5.0");
+	values[i++] = CStringGetTextDatum(protocol_name(c));
 	values[i++] = Int32GetDatum(c->door);
+	nulls[i] = c->protocol == FL_CONN_KAFKA;
 	values[i++] = Int32GetDatum(c->keep_alive);
 	values[i++] = TimestampTzGetDatum(c->connected_at);
-	values[i++] = Int64GetDatum((int64) c->n_in);
-	values[i++] = Int64GetDatum((int64) c->n_out);
-	values[i++] = Int64GetDatum((int64) c->n_dropped);
-	values[i++] = Int32GetDatum((int32) c->n_subscriptions);
-	values[i++] = Int32GetDatum((int32) c->queued);
-	values[i++] = BoolGetDatum(c->lagging);
+	i = put_messages(c, values, nulls, i);
 	values[i++] = BoolGetDatum(c->evict);
 	nulls[i] = !c->evict;
 	values[i++] = Int32GetDatum(c->evict_reason);
 	i = put_identity(c, values, nulls, i);
 	i = put_transport(c, values, nulls, i);
+	values[i] = text_or_null(c->software, &nulls[i]);
+	i++;
 	Assert(i == CONNECTION_COLUMNS);
 	put_row(fcinfo, values, nulls);
 }

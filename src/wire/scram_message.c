@@ -3,8 +3,8 @@
  *	  What a client sends in SCRAM (scram_message.h): attributes `x=value`,
  *	  separated by commas, in a fixed order.
  *
- * Called by the MQTT door (bgworker/mqtt/scram.c), before anybody is known: all
- * of it is hostile input.
+ * Called by src/catalog/scram_server.c, before anybody is known: all of it is
+ * hostile input.
  */
 #include "fleetlog/scram_message.h"
 
@@ -121,7 +121,9 @@ fl_scram_parse_final(const uint8_t *message, size_t len, FlScramFinal *out)
 		return FL_MALFORMED;
 	proof += 3;
 	fl_buf_init_fixed(&buf, out->proof, sizeof(out->proof));
-	if (fl_base64_decode(proof, (size_t) (message + len - proof), &buf) != FL_OK || buf.len != sizeof(out->proof))
+	if (fl_base64_decode(proof, (size_t) (message + len - proof), &buf) != FL_OK ||
+		(buf.len != 32 && buf.len != FL_SCRAM_PROOF_MAX))
 		return FL_MALFORMED;
+	out->proof_len = buf.len;
 	return FL_OK;
 }

@@ -8,6 +8,7 @@
 
 #define NONCE "rOprNGfwEbeRWgbNEkqO"
 #define BOTH  NONCE "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+#define LONG  "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYQ==" /* 64 bytes */
 #define PROOF "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 
 /* A copy of exactly its length, so that the sanitizer sees a step beyond it. */
@@ -110,6 +111,8 @@ test_final(void)
 	} cases[] = {
 		{"c=biws,r=" BOTH ",p=" PROOF, true},
 		{"c=biws,r=" BOTH ",ext=1,p=" PROOF, true},
+		{"c=biws,r=" BOTH ",p=" LONG, true},
+		{"c=biws,r=" BOTH ",p=YWFh" LONG, false},
 		{"c=biws,r=" BOTH, false},
 		{"c=biws,p=" PROOF ",r=" BOTH, false},
 		{"c=biws,r=" BOTH ",p=" PROOF "=", false},
@@ -133,6 +136,7 @@ test_final(void)
 	FL_CHECK_INT(last.signed_len, strlen("c=biws,r=" BOTH));
 	FL_CHECK(last.binding_len == 4 && memcmp(last.binding, "biws", 4) == 0);
 	FL_CHECK(last.nonce_len == strlen(BOTH) && memcmp(last.nonce, BOTH, last.nonce_len) == 0);
+	FL_CHECK_INT(last.proof_len, 32);
 	FL_CHECK_INT(last.proof[0], 0x74);
 	FL_CHECK_INT(last.proof[31], 0x54);
 	free(copy);
