@@ -17,6 +17,7 @@
 #include "storage/ipc.h"
 #include "utils/guc.h"
 
+#include "fleetlog/command.h"
 #include "fleetlog/auth.h"
 #include "fleetlog/catalog.h"
 #include "fleetlog/groups.h"
@@ -68,6 +69,7 @@ _PG_init(void)
 	fl_net_settings_define();
 	fl_session_define_settings();
 	fl_groups_define_settings();
+	fl_command_define_settings();
 
 	/* Unknown names under our prefix are a typing error from here on. */
 	MarkGUCPrefixReserved("fleetlog");

@@ -71,7 +71,7 @@ typedef struct FlRole
 	TimestampTz terminated_at;
 } FlRole;
 
-static FlRole roles[FL_MAX_FRONT_DOORS + 8];
+static FlRole roles[FL_MAX_FRONT_DOORS + 9];
 static int	nroles = 0;
 
 /* What was logged last, so that each change is logged once. */
@@ -140,6 +140,7 @@ make_roles(void)
 	add_role(FL_WORKER_AUTH, 0, "fl_main_auth", true);
 	add_role(FL_WORKER_READER, 0, "fl_main_reader", true);
 	add_role(FL_WORKER_POSITIONS, 0, "fl_main_positions", true);
+	add_role(FL_WORKER_COMMANDS, 0, "fl_main_commands", true);
 	for (int i = 0; i < fl_workers; i++)
 		add_role(FL_WORKER_FRONT_DOOR, i, "fl_main_front_door", true);
 	add_role(FL_WORKER_FRONT_DOOR, FL_KAFKA_DOOR, "fl_main_kafka_door", true);

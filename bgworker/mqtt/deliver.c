@@ -143,7 +143,8 @@ fl_mqtt_has_room(FlMqttConn *conn, uint8 qos)
 /*
  * Counts a message's expiry down to what is left (MQTT-3.3.2-6).  False when
  * nothing is left (MQTT-3.3.2-5), but for one whose delivery has begun: that is
- * completed, however late (MQTT-4.3.3-7, MQTT-4.4.0-1, case O61).
+ * completed, however late (MQTT-4.3.3-7, MQTT-4.4.0-1, case O61).  A command is not:
+ * none reaches its device after its time (C3).
  */
 static bool
 set_expiry(FlMqttMessage *message, bool begun)
@@ -153,7 +154,7 @@ set_expiry(FlMqttMessage *message, bool begun)
 	if (message->expires == 0)
 		return true;
 	left = message->expires - fl_wall_now();
-	if (left <= 0 && !begun)
+	if (left <= 0 && (!begun || message->command))
 		return false;
 	left = Max(left, 0);
 	/* A second that has begun counts: what was just published keeps its number. */
@@ -298,6 +299,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	FlMqttPublish *publish = &message->publish;
 	uint8 published_qos = publish->qos;
 	bool published_retain = publish->retain;
+	FlMqttBytes payload = publish->payload;
 	const FlMqttUserProperty *users = publish->props.users;
 	uint32 user_count = publish->props.user_count;
 	bool tells = how->position != FL_MQTT_POSITION_OFF && conn->version == FL_MQTT_5_0;
@@ -305,6 +307,9 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 
 	if (!set_expiry(message, again))
 	{
+		/* Of one that was sent before nobody knows. */
+		if (message->command && !again)
+			fl_mqtt_note_expired(conn, message);
 		fl_mqtt_note_gap(conn, message->feed, gap);
 		return false;
 	}
@@ -314,6 +319,8 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 	publish->dup = again;
 	publish->props.subscription_ids = how->ids;
 	publish->props.subscription_id_count = how->id_count;
+	if (message->command && conn->version != FL_MQTT_5_0)
+		publish->payload = fl_mqtt_command_envelope(conn->door, message);
 	if (tells)
 		fl_mqtt_tell_position(conn->door, message, (FlMqttPositionWish) how->position, gap);
 	sent = write_with_alias(conn, message);
@@ -326,6 +333,7 @@ send_message(FlMqttConn *conn, FlMqttMessage *message, const FlMqttHow *how, uin
 		pg_atomic_fetch_add_u64(&message->mount->messages_out, 1);
 		pg_atomic_fetch_add_u64(&message->mount->bytes_out, publish->payload.len);
 	}
+	publish->payload = payload;
 	publish->qos = published_qos;
 	publish->retain = published_retain;
 	publish->dup = false;
@@ -920,7 +928,14 @@ fl_mqtt_handle_answer(FlMqttConn *conn, FlMqttType type, const FlMqttAck *ack)
 	{
 		case FL_MQTT_SENT_QOS1:
 			if (type == FL_MQTT_PUBACK)
+			{
+				if (!fl_mqtt_note_delivered(conn, &conn->sub->inflight[i], ack->reason))
+				{
+					fl_mqtt_wait_for_room(conn);
+					return false;
+				}
 				complete(conn, i);
+			}
 			else
 				fl_mqtt_out_of_order(conn, "QoS 2 answer to a QoS 1 delivery");
 			break;

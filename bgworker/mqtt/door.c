@@ -37,6 +37,7 @@
 
 #define SCRATCH_KEEP (256 * 1024) /* larger scratch buffers are given back */
 #define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)
+#define MAX_ENVELOPE (2 * 1024 * 1024) /* fleetlog.command_max_payload at most, and what is around it */
 #define MAX_FAILURES 20 /* turns in a row */
 #define BUSY_SOCKETS 4  /* sockets with something in one turn: more will come at once */
 #define MAX_UNWAITED 64 /* turns in a row without looking at latch and postmaster */
@@ -67,6 +68,7 @@ create_door(int index)
 	dlist_init(&door->retained);
 	fl_buf_init(&door->out, alloc, (Size) FL_MQTT_MAX_REMAINING + FL_MQTT_MAX_HEADER);
 	fl_buf_init(&door->headers, alloc, MAX_HEADERS);
+	fl_buf_init(&door->envelope, alloc, MAX_ENVELOPE);
 	door->keys = MemoryContextAlloc(context, KEYS_ROOM);
 	door->users = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * FL_HEADERS_MAX_COUNT);
 	door->told = MemoryContextAlloc(context, sizeof(FlMqttUserProperty) * (FL_HEADERS_MAX_COUNT + FL_MQTT_TOLD));

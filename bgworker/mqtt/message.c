@@ -158,6 +158,7 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, Fl
 	message->epoch = rec->leader_epoch;
 	message->feed = -1;
 	message->aside = false;
+	message->command = fl_mqtt_is_command(mount, topic);
 	fl_mqtt_props_init(props);
 	message->publish.dup = false;
 	message->publish.retain = false;

@@ -29,6 +29,7 @@
  *	scram.c			logging in without sending the password (AUTH; login.h)
  *	secure.c		who a connection is by TLS: certificate, pre-shared key (login.h)
  *	will.c			will messages
+ *	command.c		commands to devices: envelope and receipts
  *	sys.c			$SYS: the server's numbers as topics
  *	log.c			log lines that do not flood (log.h)
  */
@@ -418,6 +419,7 @@ struct FlMqttMessage
 	int32 epoch; /* -1: not known */
 	int feed;    /* whose record it is; -1: of none that is read */
 	bool aside;  /* it does not come by the feed: a retained value, or for a group */
+	bool command; /* to a device */
 	FlSharePlace *place; /* of the group that it is for; NULL: none */
 	uint64 generation;   /* of place */
 	FlMqttPublish publish; /* qos is that of the publisher */
@@ -533,6 +535,7 @@ struct FlMqttDoor
 	TimestampTz received; /* when the bytes at hand came */
 	FlBuf out;     /* one packet */
 	FlBuf headers; /* one header list */
+	FlBuf envelope; /* one command for a client of MQTT 3 */
 	uint8 event[FL_SESSION_RECEIVED_SIZE];
 	uint8 *record_event; /* of the message at hand, NULL = none */
 	bool record_will;    /* ... which is the will of a session, and not with ingest yet */
@@ -932,6 +935,16 @@ extern void fl_mqtt_share_keep(FlMqttConn *conn);
 extern void fl_mqtt_share_noted(FlMqttConn *conn);
 /* Of what is to be sent again, the messages of groups that other members have not been given meanwhile. */
 extern void fl_mqtt_share_take_back(FlMqttConn *conn);
+
+/* in command.c */
+/* A mount of commands, and a topic below it: is it a command to a device? */
+extern bool fl_mqtt_is_command(const FlMount *mount, FlMqttBytes topic);
+/* What clients of MQTT 3 get of a command; good until the next call. */
+extern FlMqttBytes fl_mqtt_command_envelope(FlMqttDoor *door, const FlMqttMessage *message);
+/* A QoS 1 delivery was acknowledged.  False: not now, present the packet again. */
+extern bool fl_mqtt_note_delivered(FlMqttConn *conn, const FlMqttSent *sent, uint8 reason);
+/* A command was left out, because it has expired. */
+extern void fl_mqtt_note_expired(FlMqttConn *conn, const FlMqttMessage *message);
 
 /* in memory.c */
 /* A publish to a mount without a stream; it is authorised and within the mount's limits. */

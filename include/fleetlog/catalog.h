@@ -333,16 +333,21 @@ typedef struct FlMount
 	Oid			state;			/* state table, InvalidOid: none */
 	FlKeep		keep;
 	int64		state_lag_us;	/* FL_KEEP_LAST: 0 = in the append's transaction */
+	bool		commands;		/* of none that was made: where a tenant's `cmd/` leads (fl_command_stream) */
 } FlMount;
 
 /*
  * The mount with the longest prefix of the topic; NULL: none.  Topics of the
- * command space and, for the empty prefix, those that begin with `$` are
- * caught by none.  No transaction.
+ * command space have one of their own below a tenant's prefix, to the stream of
+ * commands, and are caught by no other; those that begin with `$` are not caught
+ * by the empty prefix.  No transaction.
  */
 extern const FlMount *fl_mount_match(const char *topic, size_t len);
 
-/* All mounts, by prefix; part of the cache. No transaction. */
+/* The internal stream that carries commands and their answers; InvalidOid: no command was sent yet.  No transaction. */
+extern Oid	fl_command_stream(void);
+
+/* All mounts, by prefix, and those of commands; part of the cache. No transaction. */
 extern const FlMount *fl_mount_list(int *count);
 
 /* Oids of all state tables in ascending order; part of the cache.  No transaction. */

@@ -230,7 +230,8 @@ typedef enum FlWorkerKind
 	FL_WORKER_AUTH,
 	FL_WORKER_STATE,
 	FL_WORKER_READER,
-	FL_WORKER_POSITIONS
+	FL_WORKER_POSITIONS,
+	FL_WORKER_COMMANDS
 } FlWorkerKind;
 
 typedef enum FlCounter
@@ -303,6 +304,7 @@ typedef struct FlShared
 	uint32		incarnation[FL_MAX_WORKERS];
 
 	pg_atomic_uint64 append_clock;	/* last append time given out (TimestampTz) */
+	pg_atomic_uint32 command_stream;	/* whose tails the dispatcher of commands waits for; 0: it does not */
 	pg_atomic_uint64 catalog_generation;	/* raised when identity or mounts change */
 
 	/* read barrier: highest registered commit, and commits in their window */

@@ -606,10 +606,8 @@ BEGIN
 	END IF;
 	IF allowed AND action = 'publish' THEN
 		SELECT r.stream INTO target FROM fleetlog._route(topic) r;
-		IF reason = 'a device may answer its own commands' THEN
-			allowed := false;
-			reason := 'commands are not built yet';
-		ELSIF target IS NULL THEN
+		-- The stream of commands is made with the first of them.
+		IF target IS NULL AND reason <> 'a device may answer its own commands' THEN
 			allowed := false;
 			reason := 'no mount takes this topic; make one with fleetlog.mount';
 		END IF;

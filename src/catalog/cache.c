@@ -50,6 +50,7 @@ typedef struct FlCatalog
 	int			nmounts;
 	FlMount    *mounts;			/* by prefix */
 	uint32		mounts_digest;
+	Oid			command_stream;
 	int			nstates;
 	Oid		   *states;			/* ascending */
 	int			ntenants;
@@ -335,6 +336,36 @@ sort_tenants(FlCatalog *cat)
 	qsort(cat->by_prefix, cat->ntenants, sizeof(FlTenantEntry *), compare_tenant_prefixes);
 }
 
+/* The stream of commands, once it is there: what lies below `cmd/` of each tenant leads to it. */
+static void
+add_command_mounts(FlCatalog *cat)
+{
+	for (int i = 0; i < cat->nstreams; i++)
+		if (strcmp(cat->streams[i].name, "command_log") == 0 && strcmp(cat->streams[i].schema, FL_SCHEMA) == 0)
+			cat->command_stream = cat->streams[i].relid;
+	for (int i = 0; i < cat->ntenants && OidIsValid(cat->command_stream); i++)
+	{
+		const FlTenant *t = &cat->tenants[i].pub;
+		FlMount    *m;
+		int			levels = 0;
+
+		for (const char *p = t->prefix; *p != '\0'; p++)
+			levels += *p == '/';
+		cat->mounts = grow(cat->mounts, cat->nmounts, sizeof(FlMount));
+		m = &cat->mounts[cat->nmounts];
+		m->prefix = psprintf("%scmd/", t->prefix);
+		m->prefix_len = strlen(m->prefix);
+		m->stream = cat->command_stream;
+		m->commands = true;
+		m->dedupe = FL_DEDUPE_OFF;
+		/* All that is said of a device's commands is in one shard. */
+		if (fl_template_parse("{topic}", &m->record_key) != NULL ||
+			fl_template_parse(psprintf("{level %d}", levels + 2), &m->shard_key) != NULL)
+			continue;
+		cat->nmounts++;
+	}
+}
+
 /* Everything that decides whether a record is a value, and whose. */
 static uint32
 digest_mounts(const FlCatalog *cat)
@@ -365,10 +396,11 @@ load_catalog(void)
 	cat->installed = OidIsValid(cat->tables[FL_TABLE_STREAM]);
 	read_table(cat, FL_TABLE_MOUNT, read_mount);
 	read_table(cat, FL_TABLE_STATE, read_state);
-	sort_catalog(cat);
-	cat->mounts_digest = digest_mounts(cat);
 	read_table(cat, FL_TABLE_TENANT, read_tenant);
 	sort_tenants(cat);
+	add_command_mounts(cat);
+	sort_catalog(cat);
+	cat->mounts_digest = digest_mounts(cat);
 	read_table(cat, FL_TABLE_POLICY, read_policy);
 	MemoryContextSwitchTo(old);
 	return cat;
@@ -625,6 +657,27 @@ fl_topic_is_command(const char *topic, size_t len)
 	return false;
 }
 
+Oid
+fl_command_stream(void)
+{
+	return catalog()->command_stream;
+}
+
+static const FlMount *
+find_command_mount(const FlCatalog *cat, const char *topic, size_t len)
+{
+	const FlTenant *t = OidIsValid(cat->command_stream) ? fl_tenant_of_topic(topic, len) : NULL;
+	FlMount		key;
+	const FlMount *hit;
+
+	if (t == NULL || len <= t->prefix_len + 4)
+		return NULL;
+	key.prefix = topic;
+	key.prefix_len = t->prefix_len + 4;
+	hit = bsearch(&key, cat->mounts, cat->nmounts, sizeof(FlMount), compare_mounts);
+	return hit != NULL && hit->commands ? hit : NULL;
+}
+
 const FlMount *
 fl_mount_match(const char *topic, size_t len)
 {
@@ -632,8 +685,10 @@ fl_mount_match(const char *topic, size_t len)
 	size_t		ends[FL_PREFIX_MAX_LEVELS];
 	int			n;
 
-	if (cat->nmounts == 0 || len == 0 || fl_topic_is_command(topic, len))
+	if (cat->nmounts == 0 || len == 0)
 		return NULL;
+	if (fl_topic_is_command(topic, len))
+		return find_command_mount(cat, topic, len);
 	n = prefix_ends(topic, len, ends);
 
 	/* A record lies below the prefix, so that `plant/` itself is no topic of mount `plant/`. */

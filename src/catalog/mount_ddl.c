@@ -274,7 +274,7 @@ find_mount(const char *prefix)
 	const FlMount *mounts = fl_mount_list(&n);
 
 	for (int i = 0; i < n; i++)
-		if (strcmp(mounts[i].prefix, prefix) == 0)
+		if (strcmp(mounts[i].prefix, prefix) == 0 && !mounts[i].commands)
 			return &mounts[i];
 	return NULL;
 }

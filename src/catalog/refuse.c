@@ -536,7 +536,7 @@ forget_stream(Oid relid)
 		fl_hold_refuse_drop(relid);
 	fl_state_forget_stream(relid);
 	for (int i = 0; i < n; i++)
-		if (mounts[i].stream == relid)
+		if (mounts[i].stream == relid && !mounts[i].commands)
 			ereport(NOTICE,
 					(errmsg("prefix \"%s\" was mounted on stream \"%s\" and is unmounted", mounts[i].prefix, s->name)));
 	for (int i = 0; i < lengthof(tables); i++)

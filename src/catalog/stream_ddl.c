@@ -417,7 +417,7 @@ fl_sql_drop_stream(PG_FUNCTION_ARGS)
 
 	fl_hold_refuse_drop(stream);
 	for (int i = 0; i < nmounts; i++)
-		if (mounts[i].stream == stream)
+		if (mounts[i].stream == stream && !mounts[i].commands)
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop stream \"%s\" because prefix \"%s\" is mounted on it", s->name, mounts[i].prefix),

@@ -63,9 +63,6 @@ static bool registered_before = false;
 /* Of each of a message's three pieces: the allocator's header and rounding. */
 #define ALLOC_OVERHEAD	32
 
-#define BATCH_RECORDS	1000
-#define BATCH_BYTES		(256 * 1024)
-
 static void
 forget_queue(void)
 {
@@ -108,27 +105,6 @@ message_cmp(const void *a, const void *b)
 	return x->number - y->number;
 }
 
-static void
-write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
-{
-	FlBuf		body;
-	FlAppend	a = {.min_created = FL_NO_CREATED,.max_created = FL_NO_CREATED};
-	int64		base;
-
-	fl_buf_init(&body, fl_server_allocator(), FL_MAX_RECORD_BATCH);
-	if (fl_batch_builder_finish(b, info->codec, fl_server_compressor(), &body) != FL_OK)
-		elog(ERROR, "record batch cannot be finished");
-	a.body = body.data;
-	a.body_len = (uint32) body.len;
-	a.nrecords = (uint32) fl_batch_builder_count(b);
-	a.ts = fl_clock_now();
-	base = fl_log_append(shard, &a);
-	if (fl_state_concerns(info->relid))
-		fl_state_collect(shard, &a, base);
-	fl_buf_free(&body);
-	fl_batch_builder_reset(b);
-}
-
 static const FlStreamInfo *
 stream_of(Oid stream)
 {
@@ -169,11 +145,11 @@ write_shard(int first, int last)
 			ereport(ERROR,
 					(errcode(fl_error_sqlstate(FL_ERR_RECORD_TOO_LARGE)),
 					 errmsg("message cannot be encoded")));
-		if (fl_batch_builder_count(&b) >= BATCH_RECORDS || fl_batch_builder_bytes(&b) >= BATCH_BYTES)
-			write_batch(shard, info, &b);
+		if (fl_sql_batch_is_full(&b))
+			(void) fl_sql_write_batch(shard, info, &b);
 	}
 	if (fl_batch_builder_count(&b) > 0)
-		write_batch(shard, info, &b);
+		(void) fl_sql_write_batch(shard, info, &b);
 	fl_batch_builder_free(&b);
 }
 
@@ -344,6 +320,11 @@ checked_mount(const char *topic, int len)
 				(errcode(fl_error_sqlstate(FL_ERR_NO_MOUNT)),
 				 errmsg("no mount for topic \"%.*s\"", len, topic),
 				 errhint("Make one: SELECT fleetlog.mount('<prefix>/', '<stream>');")));
+	if (mount->commands)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("topic \"%.*s\" is one of commands", len, topic),
+				 errhint("Commands are sent by fleetlog.send_command.")));
 	return mount;
 }
 

@@ -25,6 +25,7 @@
 #include "fleetlog/murmur2.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/state.h"
 #include "sql_record.h"
 
 void
@@ -198,6 +199,37 @@ fl_sql_check_size(const FlStreamInfo *info, size_t bytes)
 				(errcode(fl_error_sqlstate(FL_ERR_RECORD_TOO_LARGE)),
 				 errmsg("record of %zu bytes is larger than the limit of %zu bytes", bytes, limit),
 				 errhint("Raise max_record_bytes of the stream or fleetlog.max_record_size.")));
+}
+
+#define BATCH_RECORDS	1000
+#define BATCH_BYTES		(256 * 1024)
+
+bool
+fl_sql_batch_is_full(const FlBatchBuilder *b)
+{
+	return fl_batch_builder_count(b) >= BATCH_RECORDS || fl_batch_builder_bytes(b) >= BATCH_BYTES;
+}
+
+int64
+fl_sql_write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
+{
+	FlBuf		body;
+	FlAppend	a = {.min_created = FL_NO_CREATED,.max_created = FL_NO_CREATED};
+	int64		base;
+
+	fl_buf_init(&body, fl_server_allocator(), FL_MAX_RECORD_BATCH);
+	if (fl_batch_builder_finish(b, info->codec, fl_server_compressor(), &body) != FL_OK)
+		elog(ERROR, "record batch cannot be finished");
+	a.body = body.data;
+	a.body_len = (uint32) body.len;
+	a.nrecords = (uint32) fl_batch_builder_count(b);
+	a.ts = fl_clock_now();
+	base = fl_log_append(shard, &a);
+	if (fl_state_concerns(info->relid))
+		fl_state_collect(shard, &a, base);
+	fl_buf_free(&body);
+	fl_batch_builder_reset(b);
+	return base;
 }
 
 int32

@@ -36,6 +36,12 @@ extern int64 fl_sql_created_ms(TimestampTz created);
 /* The limit of the stream, or of the server, on a record's bytes; raises LF105. */
 extern void fl_sql_check_size(const FlStreamInfo *info, size_t bytes);
 
+/* Is it time to write the batch? */
+extern bool fl_sql_batch_is_full(const FlBatchBuilder *b);
+
+/* Appends the records of the batch, which is empty then, to a locked shard; returns the offset of the first. */
+extern int64 fl_sql_write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b);
+
 /* Shard of a key; a record without one goes round robin. */
 extern int32 fl_sql_shard_of(const FlStreamInfo *info, const uint8 *key, int32 key_len);
 

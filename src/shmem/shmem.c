@@ -106,6 +106,7 @@ init_shared(void)
 	fl_shared->registry_lock = &locks[2].lock;
 	fl_shared->shard_init_lock = &locks[3].lock;
 	pg_atomic_init_u64(&fl_shared->append_clock, 0);
+	pg_atomic_init_u32(&fl_shared->command_stream, 0);
 	pg_atomic_init_u64(&fl_shared->catalog_generation, 1);
 	pg_atomic_init_u64(&fl_shared->max_commit_lsn, 0);
 	pg_atomic_init_u32(&fl_shared->committing, 0);

@@ -34,7 +34,7 @@
 #define FL_FIRST_DOOR_SLOT	12
 #define FL_STOP_POLL_MS		10
 
-StaticAssertDecl(FL_WORKER_POSITIONS < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
+StaticAssertDecl(FL_WORKER_COMMANDS < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
 StaticAssertDecl(FL_FIRST_DOOR_SLOT + FL_MAX_FRONT_DOORS <= FL_MAX_WORKERS, "every door has a slot");
 
 FlWorkerSlot *fl_my_slot = NULL;
@@ -74,6 +74,8 @@ fl_worker_kind_name(FlWorkerKind kind)
 			return "reader";
 		case FL_WORKER_POSITIONS:
 			return "positions";
+		case FL_WORKER_COMMANDS:
+			return "commands";
 	}
 	return "unknown";
 }

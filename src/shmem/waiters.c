@@ -323,6 +323,8 @@ void
 fl_tail_moved(const FlShardKey *key)
 {
 	wake(key, false);
+	if (key->stream == (Oid) pg_atomic_read_u32(&fl_shared->command_stream))
+		fl_worker_wake(FL_WORKER_COMMANDS, 0);
 }
 
 void

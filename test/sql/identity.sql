@@ -191,6 +191,7 @@ DROP ROLE regress_fl_admin, regress_fl_user;
 -- Every function of ours that PUBLIC may execute, and every one without a comment.
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fleetlog'::regnamespace
 	AND p.proname ~ '^(create|alter|drop|set|revoke|allow|disallow|mount|unmount|pause|resume|quickstart|can)'
+	AND p.proname <> 'cancel_command' -- asks by itself, as send_command does
 	AND has_function_privilege('public', p.oid, 'execute');
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fleetlog'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;
 SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'fleetlog'::regnamespace AND c.relkind IN ('r', 'v') AND obj_description(c.oid, 'pg_class') IS NULL;

@@ -224,6 +224,12 @@ fl_topic_is_command(const char *topic, size_t len)
 	return len >= 9 && memcmp(topic, "acme/cmd/", 9) == 0;
 }
 
+Oid
+fl_command_stream(void)
+{
+	return InvalidOid;
+}
+
 bool
 fl_topic_is_shadow(const char *topic, size_t len)
 {

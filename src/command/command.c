@@ -1,0 +1,353 @@
+/*-------------------------------------------------------------------------
+ *
+ * command.c
+ *		fleetlog.send_command() and cancel_command() (C1).
+ *
+ * A command is written as a row in the caller's transaction, and by nothing
+ * else: what is rolled back was never sent.  The row is written as the owner of
+ * the extension, after the caller's right was found here: fleetlog_admin may
+ * command every device, other roles those of tenants that they were given by
+ * fleetlog.allow_commands.  Who called is taken from the session, never from an
+ * argument.
+ *
+ * At commit the dispatcher is woken; a wake-up that is lost costs a few seconds,
+ * since it also looks by itself.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "fleetlog/command.h"
+#include "fleetlog/compat.h"
+#include "fleetlog/config.h"
+#include "fleetlog/shmem.h"
+
+PG_FUNCTION_INFO_V1(fl_sql_send_command);
+PG_FUNCTION_INFO_V1(fl_sql_cancel_command);
+PG_FUNCTION_INFO_V1(fl_sql_command_point);
+
+#define ANSWER_GRACE_US		(30 * USECS_PER_SEC)	/* after the ttl, unless an answer_timeout is given */
+
+/* ---- waking the dispatcher ------------------------------------------------------ */
+
+static bool wake_wanted = false;
+
+static void
+wake_at_commit(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT && wake_wanted)
+		fl_worker_wake(FL_WORKER_COMMANDS, 0);
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		wake_wanted = false;
+}
+
+void
+fl_command_wake_at_commit(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterXactCallback(wake_at_commit, NULL);
+	registered = true;
+	wake_wanted = true;
+}
+
+/* ---- rights ----------------------------------------------------------------------- */
+
+static void
+on_flag(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	*(bool *) arg = true;
+}
+
+static bool
+is_admin(void)
+{
+	Oid			admin = get_role_oid("fleetlog_admin", true);
+
+	return superuser() || (OidIsValid(admin) && has_privs_of_role(GetUserId(), admin));
+}
+
+/* Raises 42501 where the current role may not command the tenant's devices. */
+static void
+check_tenant(text *tenant)
+{
+	Oid			types[2] = {TEXTOID, OIDOID};
+	Datum		values[2] = {PointerGetDatum(tenant), ObjectIdGetDatum(GetUserId())};
+	bool		allowed = is_admin();
+
+	if (!allowed)
+		fl_config_query("SELECT 1 FROM fleetlog.command_grant g WHERE g.tenant = $1 AND pg_has_role($2, g.role::oid, 'USAGE')",
+						2, types, values, on_flag, &allowed);
+	if (!allowed)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" may not send commands to devices of tenant \"%s\"",
+						GetUserNameFromId(GetUserId(), false), text_to_cstring(tenant)),
+				 errhint("An administrator can allow it: SELECT fleetlog.allow_commands('%s', '%s').",
+						 text_to_cstring(tenant), GetUserNameFromId(GetUserId(), false))));
+}
+
+/* ---- the device --------------------------------------------------------------------- */
+
+typedef struct Device
+{
+	MemoryContext mcxt;
+	text	   *tenant;
+	text	   *id;
+	bool		revoked;
+} Device;
+
+static text *
+copy_text(MemoryContext mcxt, HeapTuple tuple, TupleDesc desc, int column)
+{
+	bool		isnull;
+	text	   *value = DatumGetTextPP(SPI_getbinval(tuple, desc, column, &isnull));
+	MemoryContext old = MemoryContextSwitchTo(mcxt);
+	text	   *copy = cstring_to_text_with_len(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+
+	MemoryContextSwitchTo(old);
+	return copy;
+}
+
+static void
+on_device(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	Device	   *device = arg;
+	bool		isnull;
+
+	device->tenant = copy_text(device->mcxt, tuple, desc, 1);
+	device->id = copy_text(device->mcxt, tuple, desc, 2);
+	device->revoked = DatumGetBool(SPI_getbinval(tuple, desc, 3, &isnull));
+}
+
+/* Unknown, ambiguous, revoked: an error.  Its row is locked against removal until the end of the transaction. */
+static Device
+find_device(text *name)
+{
+	Oid			types[1] = {TEXTOID};
+	Datum		values[1] = {PointerGetDatum(name)};
+	Device		device = {.mcxt = CurrentMemoryContext};
+
+	fl_config_query("SELECT d.tenant, d.id, d.revoked_at IS NOT NULL FROM fleetlog._find_device($1) f"
+					" JOIN fleetlog.device d ON d.tenant = f.tenant AND d.id = f.device FOR KEY SHARE OF d",
+					1, types, values, on_device, &device);
+	if (device.tenant == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("device \"%s\" does not exist", text_to_cstring(name))));
+	return device;
+}
+
+static void
+check_not_revoked(const Device *device)
+{
+	if (device->revoked)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("device \"%s/%s\" is revoked", text_to_cstring(device->tenant), text_to_cstring(device->id))));
+}
+
+/* ---- arguments ------------------------------------------------------------------------ */
+
+/* One level of a topic that is safe in every client: letters, digits, `_`, `-`, `.`. */
+static void
+check_name(text *name)
+{
+	const char *s = VARDATA_ANY(name);
+	int			len = VARSIZE_ANY_EXHDR(name);
+	bool		ok = len > 0 && len <= FL_COMMAND_NAME_MAX;
+
+	for (int i = 0; i < len && ok; i++)
+		ok = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') ||
+			s[i] == '_' || s[i] == '-' || s[i] == '.';
+	if (!ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("command name \"%s\" is not valid", text_to_cstring(name)),
+				 errdetail("A name has 1 to %d of the characters a-z, A-Z, 0-9, \"_\", \"-\" and \".\".", FL_COMMAND_NAME_MAX)));
+}
+
+static void
+check_payload(Datum payload)
+{
+	char	   *text = DatumGetCString(DirectFunctionCall1(jsonb_out, payload));
+	size_t		limit = (size_t) fl_command_max_payload_kb * 1024;
+
+	if (strlen(text) > limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("payload of %zu bytes is larger than the limit of %zu bytes", strlen(text), limit),
+				 errhint("Send a reference to it, or raise fleetlog.command_max_payload.")));
+	pfree(text);
+}
+
+/* An interval in microseconds, a month counted as 30 days, cut off where nobody would wait. */
+static int64
+interval_us(const Interval *iv)
+{
+	double		us = (double) iv->time + ((double) iv->day + (double) iv->month * DAYS_PER_MONTH) * (double) USECS_PER_DAY;
+
+	return us > (double) (PG_INT64_MAX / 4) ? PG_INT64_MAX / 4 : us < 0 ? 0 : (int64) us;
+}
+
+static int64
+checked_ttl(const Interval *ttl)
+{
+	int64		us = interval_us(ttl);
+
+	if (us <= 0 || us > fl_command_max_ttl_s * USECS_PER_SEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("ttl of a command must be positive and at most %d s", fl_command_max_ttl_s),
+				 errhint("The limit is fleetlog.command_max_ttl.")));
+	return us;
+}
+
+static Interval *
+checked_answer_timeout(FunctionCallInfo fcinfo, int arg, int64 ttl_us)
+{
+	Interval   *result = palloc0(sizeof(Interval));
+
+	if (PG_ARGISNULL(arg))
+	{
+		result->time = ttl_us + ANSWER_GRACE_US;
+		return result;
+	}
+	result->time = interval_us(PG_GETARG_INTERVAL_P(arg));
+	if (result->time <= 0 || result->time > INT64CONST(366) * USECS_PER_DAY)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("answer_timeout of a command must be positive and at most a year")));
+	return result;
+}
+
+static void
+refuse_nulls(FunctionCallInfo fcinfo)
+{
+	static const char *const names[] = {"device", "name", "payload", "ttl"};
+
+	for (int i = 0; i < lengthof(names); i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("%s must not be NULL", names[i])));
+}
+
+/* ---- send_command ------------------------------------------------------------------------- */
+
+static void
+on_id(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	bool		isnull;
+
+	memcpy(arg, DatumGetUUIDP(SPI_getbinval(tuple, desc, 1, &isnull)), sizeof(pg_uuid_t));
+}
+
+Datum
+fl_sql_send_command(PG_FUNCTION_ARGS)
+{
+	Oid			types[9] = {TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INTERVALOID};
+	Datum		values[9];
+	pg_uuid_t  *id = palloc0(sizeof(pg_uuid_t));
+	TimestampTz now;
+	Device		device;
+	int64		ttl;
+
+	fl_require_preload();
+	PreventCommandIfReadOnly("fleetlog.send_command()");
+	PreventCommandIfParallelMode("fleetlog.send_command()");
+	refuse_nulls(fcinfo);
+	check_name(PG_GETARG_TEXT_PP(1));
+	ttl = checked_ttl(PG_GETARG_INTERVAL_P(3));
+	values[8] = IntervalPGetDatum(checked_answer_timeout(fcinfo, 4, ttl));
+	device = find_device(PG_GETARG_TEXT_PP(0));
+	check_tenant(device.tenant);
+	check_not_revoked(&device);
+	check_payload(PG_GETARG_DATUM(2));
+
+	now = GetCurrentTimestamp();
+	values[0] = PointerGetDatum(device.tenant);
+	values[1] = PointerGetDatum(device.id);
+	values[2] = PG_GETARG_DATUM(1);
+	values[3] = PG_GETARG_DATUM(2);
+	values[4] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
+	values[5] = CStringGetTextDatum(GetUserNameFromId(GetSessionUserId(), false));
+	values[6] = TimestampTzGetDatum(now);
+	values[7] = TimestampTzGetDatum(now + ttl);
+	fl_config_query("WITH c AS (INSERT INTO fleetlog.command (id, tenant, device, name, payload, issued_by, issued_login, issued_at, expires_at, answer_timeout)"
+					" VALUES (gen_random_uuid(), $1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id),"
+					" e AS (INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT id, $1, $7, 'pending', $5 FROM c)"
+					" SELECT id FROM c",
+					9, types, values, on_id, id);
+	fl_command_wake_at_commit();
+	PG_RETURN_UUID_P(id);
+}
+
+/* ---- cancel_command ------------------------------------------------------------------------- */
+
+typedef struct Found
+{
+	Device		device;
+	bool		pending;
+} Found;
+
+static void
+on_command(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	Found	   *found = arg;
+	bool		isnull;
+
+	found->device.tenant = copy_text(found->device.mcxt, tuple, desc, 1);
+	found->pending = DatumGetBool(SPI_getbinval(tuple, desc, 2, &isnull));
+}
+
+Datum
+fl_sql_cancel_command(PG_FUNCTION_ARGS)
+{
+	Oid			types[2] = {UUIDOID, TEXTOID};
+	Datum		values[2];
+	Found		found = {.device = {.mcxt = CurrentMemoryContext}};
+
+	fl_require_preload();
+	PreventCommandIfReadOnly("fleetlog.cancel_command()");
+	PreventCommandIfParallelMode("fleetlog.cancel_command()");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("command must not be NULL")));
+	values[0] = PG_GETARG_DATUM(0);
+	fl_config_query("SELECT tenant, state = 'pending' FROM fleetlog.command WHERE id = $1 FOR UPDATE",
+					1, types, values, on_command, &found);
+	if (found.device.tenant == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("command %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, values[0])))));
+	check_tenant(found.device.tenant);
+	if (!found.pending)
+		PG_RETURN_BOOL(false);
+	values[1] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
+	fl_config_execute("WITH c AS (UPDATE fleetlog.command SET state = 'cancelled', finished_at = clock_timestamp(), detail = 'by ' || $2"
+					  " WHERE id = $1 RETURNING id, tenant, finished_at, detail)"
+					  " INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT id, tenant, finished_at, 'cancelled', detail FROM c",
+					  2, types, values, NULL);
+	PG_RETURN_BOOL(true);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------ */
+
+Datum
+fl_sql_command_point(PG_FUNCTION_ARGS)
+{
+	if (fl_shared != NULL)
+		FL_STOP_POINT(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	PG_RETURN_VOID();
+}
