@@ -91,7 +91,7 @@ fl_auth_next_result(int door, FlAuthResult *out)
 }
 
 bool
-fl_auth_find_scram(const char *user, FlIdentity *identity, FlScramKeys *keys)
+fl_auth_find_scram(const char *user, FlScramHash hash, FlIdentity *identity, FlScramKeys *keys)
 {
 	keys->iterations = 4096;
 	strcpy(keys->salt, "W22ZaJ0SNY7soEsUEjb6gQ==");
