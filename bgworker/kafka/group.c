@@ -222,6 +222,12 @@ fl_kafka_handle_join_group(FlKafkaRequest *req)
 	FlGroupCall *call;
 	int16 error;
 
+	/* It may read no stream, so it has no use for a group, whose memory is for those who have. */
+	if (req->conn->identity != NULL && req->conn->identity->kind == FL_IDENTITY_DEVICE)
+	{
+		answer_error(req, FL_KAFKA_GROUP_AUTHORIZATION_FAILED, in->member_id);
+		return;
+	}
 	join.group = fl_kafka_group_name(req->conn, in->group_id);
 	join.request = in;
 	join.version = req->version;

@@ -1,0 +1,222 @@
+# I4-I6, O3, K4: what a Kafka client may see and do, and what it may cost: rights of roles and devices, those that are given
+# and taken while it is connected; before login little is listened to; memory stays flat whatever is announced or claimed,
+# and everybody else is served.  Cases A10, H4, I9, and I16 of those who mean harm.
+use strict;
+use warnings;
+use Test::More;
+use IO::Select;
+use IPC::Run ();
+use FleetlogTest;
+use FleetlogTest::Kafka;
+use FleetlogTest::KafkaGroup;
+
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+my $s = FleetlogTest->new('kafka_limits', conf => <<CONF);
+fleetlog.kafka_listen = '127.0.0.1:$port'
+fleetlog.connect_timeout = 3s
+fleetlog.buffer_memory = 16MB
+fleetlog.kafka_rebalance_delay = 0
+fleetlog.workers = 1
+CONF
+$s->fleet(devices => 2);
+$s->sql(<<'SQL');
+SELECT fleetlog.create_stream('secret', shards => 2);
+SELECT fleetlog.create_tenant('small', 'small/', max_connections => 2);
+SELECT fleetlog.create_device('d1', 'small', password => 'pw-d1');
+CREATE ROLE dash LOGIN PASSWORD 'pw-dash';
+CREATE ROLE writer LOGIN PASSWORD 'pw-writer';
+CREATE ROLE blank LOGIN PASSWORD 'pw-blank';
+GRANT SELECT ON telemetry TO dash;
+GRANT INSERT ON secret TO writer;
+SQL
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_listener WHERE protocol = 'kafka' AND state = 'listening'", '1', 'the listener');
+
+sub client { return FleetlogTest::Kafka->connect($port); }
+sub logged_in { my ($user, $password) = @_; my $c = client(); my ($error) = $c->log_in($user, $password // "pw-$user"); is($error, 0, "$user is in"); return $c; }
+sub str { return pack('n/a*', $_[0]); }
+
+# Metadata for one topic: its error.
+sub error_of
+{
+    my ($c, $topic) = @_;
+
+    $c->request(3, 1, pack('N', 1) . str($topic));
+    my ($id, $answer) = $c->answer or return 'closed';
+    return unpack 'n', substr $answer, 4 + 4 + 2 + unpack('n', substr $answer, 8, 2) + 4 + 2 + 4 + 4, 2;
+}
+
+# ---- rights of roles ----
+
+my ($dash, $writer, $blank) = map { logged_in($_) } qw(dash writer blank);
+is($dash->topics, 'telemetry', 'SELECT makes a topic visible');
+is($writer->topics, 'secret', 'so does INSERT');
+is($blank->topics, '', 'without a right there is none');
+is(error_of($dash, 'secret'), 29, 'asked for by name it is 29');
+is(error_of($dash, 'nothing'), 3, 'what is not there is 3');
+$s->sql('GRANT SELECT ON secret TO dash');
+FleetlogTest::wait_until(sub { $dash->topics eq 'secret telemetry' }, 'a grant to count');
+pass('a grant counts for who is connected');
+$s->sql('REVOKE SELECT ON secret FROM dash');
+FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'a revoked grant to count');
+pass('and so does its end');
+$s->sql('ALTER TABLE telemetry ENABLE ROW LEVEL SECURITY');
+FleetlogTest::wait_until(sub { $dash->topics eq '' }, 'row security to count');
+pass('I6: a stream whose rows a policy might hide is none of its topics');
+$s->sql('ALTER TABLE telemetry DISABLE ROW LEVEL SECURITY');
+FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'its end');
+
+# ---- groups ----
+
+sub member
+{
+    my ($user, $password) = @_;
+    my $m = FleetlogTest::KafkaGroup->open($port);
+    my $k = bless { socket => $m->{socket}, in => '', next => 1000 }, 'FleetlogTest::Kafka';
+
+    is(($k->log_in($user, $password))[0], 0, "$user is in");
+    return $m;
+}
+my $x = member('dash', 'pw-dash');
+is($x->join_group, 0, 'a role joins a group');
+is($x->sync({ $x->{id} => '' }), 0, 'and leads it');
+is(member('writer', 'pw-writer')->join_group, 30, "another role's group: 30");
+is(join(',', $x->commit([ 'telemetry', 0, 5 ], [ 'secret', 0, 5 ])), '0,29', 'it commits for what it may read only');
+is(member('acme/d1', 'pw-d1')->join_group, 30, 'a device has no groups: 30');
+
+# ---- how many may connect ----
+
+my @small = map { logged_in('small/d1', 'pw-d1') } 1, 2;
+my $third = client();
+my @answer = $third->log_in('small/d1', 'pw-d1');
+is("$answer[0] $answer[1]", '58 The server has as many connections as it may have', "a tenant's limit on connections");
+ok($third->is_closed, '... and the end');
+@small = ();
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_connection WHERE tenant = 'small'", '0', 'their end');
+is((client()->log_in('small/d1', 'pw-d1'))[0], 0, 'there is room again');
+# ---- what views show ----
+
+my $c = client();
+$c->request(18, 3, "\x0Dkcat-of-test\x04" . '1.7' . "\0", flexible => 1);
+$c->answer;
+is(($c->log_in('dash', 'pw-dash'))[0], 0, 'a client that tells what it is');
+$c->topics;
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_connection WHERE software LIKE '%/1.7' AND packets_in >= 4 AND packets_out >= 4 AND bytes_in > 100 AND bytes_out > 100
+	AND role = 'dash' AND protocol = 'kafka' AND published IS NULL AND peer LIKE '127.0.0.1:%'", '1', 'its row');
+pass('stat_connection tells software, requests, answers and bytes');
+is($s->sql("SELECT open >= 1 AND accepted > 5 FROM fleetlog.stat_listener WHERE protocol = 'kafka'"), 't', 'stat_listener counts them');
+
+# ---- before login ----
+
+$c = client();
+$c->handshake('PLAIN');
+is(($c->authenticate('x' x (65536 - 14 - 4)))[0], 58, '64 kB may be said before login');
+$c = client();
+$c->send_raw(pack('N', 65537) . 'x' x 100);
+ok($c->is_closed, 'one byte more is the end');
+my @served = grep { $_ != 17 && $_ != 18 && $_ != 36 } 0 .. 100;
+my @open = map { my $one = client(); $one->request($_, 4, "\0" x 64, flexible => 1); $one } @served;
+is(scalar(grep { !$_->is_closed } @open), 0, 'only ApiVersions, SaslHandshake and SaslAuthenticate are answered before login');
+my @silent = map { client() } 1 .. 3;
+$silent[1]->handshake('PLAIN');
+$silent[2]->send_raw("\0");
+ok((!grep { !$_->is_closed } @silent), 'who has not logged in within connect_timeout is closed');
+
+# ---- memory ----
+
+my $pid = $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'front_door' AND index = 1");
+sub resident { open my $f, '<', "/proc/$pid/status" or return 0; local $/; return <$f> =~ /^RssAnon:\s+(\d+)/m ? $1 : 0; }
+my $device = $s->device('d1');
+my $base = resident();
+
+# 990 connections that say nothing of themselves, each with 100 MB announced, and 900 with as much as they may have.
+@open = @silent = ();
+my @flood = map { client() } 1 .. 990;
+is(scalar @flood, 990, 'as many as a Perl may have');
+$_->send_raw(pack('N', 100 << 20) . 'x' x 60000) for @flood;
+is($device->publish_acked('acme/d1/t', 'x'), 0, 'O3: a device is served meanwhile');
+is($dash->topics, 'telemetry', 'so is who has logged in');
+is(scalar(grep { !$_->is_closed } @flood), 0, 'those who announce too much are closed');
+cmp_ok(resident() - $base, '<', 20480, 'O3: 990 that announce 100 MB have cost ' . (resident() - $base) . ' kB');
+my $read = $s->sql("SELECT bytes_in FROM fleetlog.stat_worker WHERE kind = 'front_door' AND index = 1");
+@flood = ();
+@flood = map { client() } 1 .. 900;
+$_->send_raw(pack('N', 65536) . 'x' x 60000) for @flood;
+$s->wait_for("SELECT bytes_in > $read + 15000000 FROM fleetlog.stat_worker WHERE kind = 'front_door' AND index = 1", 't', 'what they have sent to be read');
+note $s->sql("SELECT connections, bytes_in, memory FROM fleetlog.stat_worker WHERE kind = 'front_door' AND index = 1");
+is($device->publish_acked('acme/d1/t', 'y'), 0, '54 MB in halves of frames: a device is served');
+is($dash->topics, 'telemetry', 'so is who has logged in');
+cmp_ok(resident() - $base, '<', 40960, 'and fleetlog.buffer_memory holds: ' . (resident() - $base) . ' kB');
+@flood = ();
+
+# Every request that is served, in every version: counts of 2^31 - 1 and -2^31, lengths likewise, and nothing at all.
+$c = logged_in('dash');
+$c->request(18, 0, '');
+(undef, my $versions) = $c->answer;
+my @apis = map { [ unpack 'n n n', $_ ] } unpack 'x2 N/(a6)', $versions;
+my %ends;
+for my $api (@apis)
+{
+    my ($key, $from, $to) = @$api;
+
+    for my $version ($from .. $to)
+    {
+        for my $body ("\x7f\xff\xff\xff" x 8, "\x80\0\0\0" x 8, "\0\0" . "\x7f\xff\xff\xff" x 8, "\xff\xff\xff\xff\x0f" x 8, "\0\0\0\x01" . "\x7f\xff\xff\xff" x 8, '', "\x02" . "\xff\xff\xff\xff\x0f" x 8)
+        {
+            for my $flexible (0, 1)
+            {
+                my $one = client();
+
+                $one->log_in('dash', 'pw-dash');
+                $one->request($key, $version, $body, flexible => $flexible);
+                # What happens to be well-formed is answered.
+                $ends{ $one->is_closed ? 'closed' : 'answered' }++;
+            }
+        }
+    }
+}
+note join ', ', map { "$ends{$_} $_" } sort keys %ends;
+cmp_ok($ends{closed}, '>', 10 * $ends{answered}, 'counts that cannot be close the connection');
+cmp_ok(resident() - $base, '<', 40960, 'counts that cannot be, in all ' . scalar(@apis) . ' requests: memory is flat: ' . (resident() - $base) . ' kB');
+is($s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'front_door' AND index = 1"), $pid, 'and the door is the same process');
+
+# All prefixes of well-formed requests, as whole frames and as halves of one.
+my $frame = pack('n n N n/a*', 11, 5, 1, 'me') . str('g') . pack('N N', 10000, 10000) . str('') . pack('n', 0xFFFF) . str('consumer') . pack('N', 1) . str('range') . pack('N/a*', 'meta');
+my $half = 0;
+for my $n (0 .. length($frame) - 1)
+{
+    my $one = client();
+
+    $one->log_in('dash', 'pw-dash');
+    $one->send_raw(pack('N/a*', substr $frame, 0, $n));
+    $half++ if $one->is_closed;
+}
+is($half, length $frame, 'I9: every prefix of a request is the end of its connection, and of nothing else');
+$c = logged_in('dash');
+$c->request(9, 0, str('g') . pack('N', 0));
+ok($c->is_closed, 'A10: a version that is not served closes');
+is($dash->topics, 'telemetry', '... that connection only');
+
+is($device->publish_acked('acme/d1/t', 'z'), 0, 'the device is still there');
+is($dash->topics, 'telemetry', 'and so is the role');
+
+# ---- how many may connect at all ----
+
+$s->set_conf('fleetlog.max_connections' => 30);
+$s->node->restart;
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_listener WHERE protocol = 'kafka' AND state = 'listening'", '1', 'the listener');
+# Others are turned away at once, or told why.
+sub is_let_in { my ($one) = @_; my ($error) = $one ? $one->log_in('dash', 'pw-dash') : (); return defined $error && $error == 0; }
+my @crowd;
+for (1 .. 40)
+{
+    my $one = client();
+
+    push @crowd, $one if is_let_in($one);
+}
+is(scalar @crowd, 30, 'fleetlog.max_connections holds for Kafka clients');
+is((grep { $_->topics eq 'telemetry' } @crowd), 30, 'nobody who was in has lost anything');
+@crowd = ();
+FleetlogTest::wait_until(sub { is_let_in(client()) }, 'room');
+pass('and there is room again');
+is($s->crashes, '', 'nothing has crashed');
+done_testing();
