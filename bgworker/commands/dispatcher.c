@@ -9,7 +9,7 @@
  * in the transaction that marks them as sent, and an answer is taken in the one
  * that moves the position, so a crash at any point does neither twice.
  *
- *		send, as long as some wait ─► take, as long as there is something ─► the clock
+ *		send, as long as some wait ─► take, as long as there is something ─► the clock ─► jobs
  *
  * The clock comes last and only when all was taken: an answer that is in the log
  * already must not come late because this process did.
@@ -141,6 +141,15 @@ look_at_clock(void)
 	}
 }
 
+/* True: commands were issued, and are to be sent. */
+static bool
+go_on_with_jobs(void)
+{
+	bool		isnull;
+
+	return run_query("SELECT fleetlog._job_run(" BATCH ")", "job_before_commit", "job_after_commit", &isnull) > 0;
+}
+
 /* Milliseconds to wait. */
 static long
 run_turn(void)
@@ -151,6 +160,8 @@ run_turn(void)
 	if (!take_answers())
 		return 0;
 	look_at_clock();
+	if (go_on_with_jobs())
+		return 0;
 	now = GetCurrentTimestamp();
 	if (next_deadline > now)
 		return Max(1, (long) ((next_deadline - now) / 1000));

@@ -439,8 +439,13 @@ BEGIN
 	IF keep = interval '0' THEN
 		RETURN 0;
 	END IF;
+	-- Of a job all are kept as long as the job is.
+	WITH j AS (
+		DELETE FROM fleetlog.job_config j WHERE j.finished_at < clock_timestamp() - keep RETURNING j.name)
+	DELETE FROM fleetlog.job_target t USING j WHERE t.job = j.name;
 	WITH old AS (
-		SELECT c.id FROM fleetlog.command c WHERE c.finished_at < clock_timestamp() - keep ORDER BY c.finished_at LIMIT max_commands FOR UPDATE SKIP LOCKED
+		SELECT c.id FROM fleetlog.command c WHERE c.finished_at < clock_timestamp() - keep
+			AND (c.job IS NULL OR NOT EXISTS (SELECT FROM fleetlog.job_config j WHERE j.name = c.job)) ORDER BY c.finished_at LIMIT max_commands FOR UPDATE SKIP LOCKED
 	), e AS (
 		DELETE FROM fleetlog.command_event v USING old WHERE v.command = old.id
 	), d AS (

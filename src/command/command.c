@@ -31,6 +31,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/shmem.h"
+#include "command_internal.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_send_command);
 PG_FUNCTION_INFO_V1(fl_sql_cancel_command);
@@ -78,9 +79,8 @@ is_admin(void)
 	return superuser() || (OidIsValid(admin) && has_privs_of_role(GetUserId(), admin));
 }
 
-/* Raises 42501 where the current role may not command the tenant's devices. */
-static void
-check_tenant(text *tenant)
+void
+fl_command_check_tenant(text *tenant)
 {
 	Oid			types[2] = {TEXTOID, OIDOID};
 	Datum		values[2] = {PointerGetDatum(tenant), ObjectIdGetDatum(GetUserId())};
@@ -161,8 +161,8 @@ check_not_revoked(const Device *device)
 /* ---- arguments ------------------------------------------------------------------------ */
 
 /* One level of a topic that is safe in every client: letters, digits, `_`, `-`, `.`. */
-static void
-check_name(text *name)
+void
+fl_command_check_name(text *name)
 {
 	const char *s = VARDATA_ANY(name);
 	int			len = VARSIZE_ANY_EXHDR(name);
@@ -178,8 +178,8 @@ check_name(text *name)
 				 errdetail("A name has 1 to %d of the characters a-z, A-Z, 0-9, \"_\", \"-\" and \".\".", FL_COMMAND_NAME_MAX)));
 }
 
-static void
-check_payload(Datum payload)
+void
+fl_command_check_payload(Datum payload)
 {
 	char	   *text = DatumGetCString(DirectFunctionCall1(jsonb_out, payload));
 	size_t		limit = (size_t) fl_command_max_payload_kb * 1024;
@@ -201,8 +201,8 @@ interval_us(const Interval *iv)
 	return us > (double) (PG_INT64_MAX / 4) ? PG_INT64_MAX / 4 : us < 0 ? 0 : (int64) us;
 }
 
-static int64
-checked_ttl(const Interval *ttl)
+int64
+fl_command_checked_ttl(const Interval *ttl)
 {
 	int64		us = interval_us(ttl);
 
@@ -214,8 +214,8 @@ checked_ttl(const Interval *ttl)
 	return us;
 }
 
-static Interval *
-checked_answer_timeout(FunctionCallInfo fcinfo, int arg, int64 ttl_us)
+Interval *
+fl_command_checked_answer_timeout(FunctionCallInfo fcinfo, int arg, int64 ttl_us)
 {
 	Interval   *result = palloc0(sizeof(Interval));
 
@@ -268,13 +268,13 @@ fl_sql_send_command(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("fleetlog.send_command()");
 	PreventCommandIfParallelMode("fleetlog.send_command()");
 	refuse_nulls(fcinfo);
-	check_name(PG_GETARG_TEXT_PP(1));
-	ttl = checked_ttl(PG_GETARG_INTERVAL_P(3));
-	values[8] = IntervalPGetDatum(checked_answer_timeout(fcinfo, 4, ttl));
+	fl_command_check_name(PG_GETARG_TEXT_PP(1));
+	ttl = fl_command_checked_ttl(PG_GETARG_INTERVAL_P(3));
+	values[8] = IntervalPGetDatum(fl_command_checked_answer_timeout(fcinfo, 4, ttl));
 	device = find_device(PG_GETARG_TEXT_PP(0));
-	check_tenant(device.tenant);
+	fl_command_check_tenant(device.tenant);
 	check_not_revoked(&device);
-	check_payload(PG_GETARG_DATUM(2));
+	fl_command_check_payload(PG_GETARG_DATUM(2));
 
 	now = GetCurrentTimestamp();
 	values[0] = PointerGetDatum(device.tenant);
@@ -331,7 +331,7 @@ fl_sql_cancel_command(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("command %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, values[0])))));
-	check_tenant(found.device.tenant);
+	fl_command_check_tenant(found.device.tenant);
 	if (!found.pending)
 		PG_RETURN_BOOL(false);
 	values[1] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
