@@ -74,6 +74,7 @@ on_close(FlNetConn *net, const char *why)
 	}
 	if (conn->door->current == conn)
 		conn->door->current = NULL;
+	fl_kafka_log_end(conn, why);
 	fl_kafka_end_login(conn);
 	fl_kafka_unregister(conn);
 	free_text(&conn->client_id);

@@ -141,6 +141,44 @@ register_as(FlKafkaConn *conn, const FlIdentity *identity)
 
 /* ---- letting in ---- */
 
+/* "acme/d1", a role's name, or nobody's. */
+static const char *
+who_is(const FlKafkaConn *conn, char *buf, Size size)
+{
+	const FlIdentity *id = conn->identity;
+
+	if (id == NULL)
+		return "nobody in particular";
+	if (id->kind == FL_IDENTITY_ROLE)
+		snprintf(buf, size, "role \"%s\"", id->role_name);
+	else
+		snprintf(buf, size, "device \"%s/%s\"", id->tenant, id->device);
+	return buf;
+}
+
+static void
+log_begin(FlKafkaConn *conn)
+{
+	char peer[80];
+	char who[FL_IDENTITY_KEEP + 16];
+
+	if (fl_log_connections == FL_ENDS_ALL)
+		ereport(LOG, (errmsg("fleetlog: Kafka client \"%s\" was let in from %s as %s%s%s",
+							 conn->client_id != NULL ? conn->client_id : "", fl_net_peer(&conn->net, peer, sizeof(peer)),
+							 who_is(conn, who, sizeof(who)), conn->software != NULL ? ", with " : "",
+							 conn->software != NULL ? conn->software : "")));
+}
+
+void
+fl_kafka_log_end(FlKafkaConn *conn, const char *why)
+{
+	char who[FL_IDENTITY_KEEP + 16];
+
+	if (fl_log_connections == FL_ENDS_ALL && conn->registered)
+		ereport(LOG, (errmsg("fleetlog: Kafka client \"%s\", %s, is gone: %s", conn->client_id != NULL ? conn->client_id : "",
+							 who_is(conn, who, sizeof(who)), why)));
+}
+
 static bool
 is_same(const FlIdentity *a, const FlIdentity *b)
 {
@@ -189,6 +227,8 @@ fl_kafka_admit(FlKafkaConn *conn, const FlIdentity *identity, const char **told)
 						: DT_NOEND;
 	conn->admitted = true;
 	FL_COUNT(FL_C_LOGINS, 1);
+	if (!again)
+		log_begin(conn);
 	fl_net_set_timer(&conn->net, FL_KAFKA_IDLE_MS);
 	return NULL;
 }

@@ -66,6 +66,8 @@ extern const char *fl_kafka_admit(FlKafkaConn *conn, const FlIdentity *identity,
 extern bool fl_kafka_log_in_by_tls(FlKafkaConn *conn);
 extern int fl_kafka_find_psk(FlNetConn *net, const char *identity, uint8 *key, int room, void **attached);
 
+/* A line in the log about its end, where fleetlog.log_connections wants all of them. */
+extern void fl_kafka_log_end(FlKafkaConn *conn, const char *why);
 extern void fl_kafka_unregister(FlKafkaConn *conn);
 
 /* Every turn. */

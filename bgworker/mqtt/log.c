@@ -17,6 +17,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/door.h"
 #include "mqtt.h"
 #include "packet.h"
 
@@ -230,11 +231,11 @@ may_log(FlMqttConn *conn, uint32 *left_out)
 void
 fl_mqtt_log_end(FlMqttConn *conn, const char *why)
 {
-	bool all = fl_mqtt_log_connections == FL_MQTT_ENDS_ALL;
+	bool all = fl_log_connections == FL_ENDS_ALL;
 	uint32 left_out = 0;
 	const char *remedy;
 
-	if (fl_mqtt_log_connections == FL_MQTT_ENDS_OFF || is_told(conn, why))
+	if (fl_log_connections == FL_ENDS_OFF || is_told(conn, why))
 		return;
 	if (!all && is_ordinary(conn, why))
 		return;
@@ -256,7 +257,7 @@ fl_mqtt_log_begin(FlMqttConn *conn)
 	static const char *const versions[] = {[FL_MQTT_3_1] = "3.1", [FL_MQTT_3_1_1] = "3.1.1", [FL_MQTT_5_0] = "5.0"};
 	char peer[80];
 
-	if (fl_mqtt_log_connections == FL_MQTT_ENDS_ALL)
+	if (fl_log_connections == FL_ENDS_ALL)
 		ereport(LOG, (errmsg("fleetlog: %s was let in from %s, MQTT %s", fl_mqtt_name(conn),
 							 fl_net_peer(&conn->net, peer, sizeof(peer)), versions[conn->version])));
 }

@@ -22,16 +22,6 @@ typedef enum FlMqttLogKind
 	FL_MQTT_LOG_KINDS
 } FlMqttLogKind;
 
-/* Which ends of connections have a line in the log. */
-typedef enum FlMqttEnds
-{
-	FL_MQTT_ENDS_OFF,
-	FL_MQTT_ENDS_FAULTS, /* those that nobody wanted */
-	FL_MQTT_ENDS_ALL
-} FlMqttEnds;
-
-extern int fl_mqtt_log_connections; /* FlMqttEnds */
-
 #define FL_MQTT_LOGGED 512 /* clients remembered; another one of the same place is logged sooner */
 
 /* The last line about the end of a client's connection. */

@@ -9,6 +9,7 @@
 
 #include "utils/guc.h"
 
+#include "fleetlog/door.h"
 #include "fleetlog/mqtt.h"
 #include "fleetlog/utf8.h"
 #include "mqtt.h"
@@ -34,7 +35,7 @@ int fl_mqtt_buffer_memory_mb = 256;
 int fl_mqtt3_refusal = FL_MQTT3_CLOSE;
 int fl_mqtt_dialect = FL_MQTT_DIALECT_LENIENT;
 bool fl_mqtt_reason_strings = true;
-int fl_mqtt_log_connections = FL_MQTT_ENDS_FAULTS;
+int fl_log_connections = FL_ENDS_FAULTS;
 int fl_mqtt_sys_interval_s = 10;
 
 static const struct config_enum_entry refusal_options[] = {{"close", FL_MQTT3_CLOSE, false},
@@ -47,9 +48,9 @@ static const struct config_enum_entry dialect_options[] = {{"lenient", FL_MQTT_D
 														   {"paho", FL_MQTT_DIALECT_PAHO, false},
 														   {NULL, 0, false}};
 
-static const struct config_enum_entry ends_options[] = {{"off", FL_MQTT_ENDS_OFF, false},
-														{"faults", FL_MQTT_ENDS_FAULTS, false},
-														{"all", FL_MQTT_ENDS_ALL, false},
+static const struct config_enum_entry ends_options[] = {{"off", FL_ENDS_OFF, false},
+														{"faults", FL_ENDS_FAULTS, false},
+														{"all", FL_ENDS_ALL, false},
 														{NULL, 0, false}};
 
 static void
@@ -108,7 +109,7 @@ define_access(void)
 	DefineCustomEnumVariable("fleetlog.log_connections", "Which ends of connections are logged.",
 							 "\"faults\": those that nobody wanted, a client once a minute; \"all\": every one, "
 							 "and clients that are let in; \"off\": none.",
-							 &fl_mqtt_log_connections, FL_MQTT_ENDS_FAULTS, ends_options, PGC_SIGHUP, 0, NULL, NULL,
+							 &fl_log_connections, FL_ENDS_FAULTS, ends_options, PGC_SIGHUP, 0, NULL, NULL,
 							 NULL);
 	DefineCustomIntVariable("fleetlog.sys_interval", "How often subscribers of $SYS are told what has changed.",
 							"Operators only may subscribe. Zero: there is no $SYS.", &fl_mqtt_sys_interval_s, 10, 0, 3600,

@@ -18,6 +18,17 @@
 /* A door's figures go to its slot, and its connections to their views, so often (ms). */
 #define FL_DOOR_STATS_MS 1000
 
+/* fleetlog.log_connections: which ends of connections have a line in the log. */
+typedef enum FlEnds
+{
+	FL_ENDS_OFF,
+	FL_ENDS_FAULTS, /* those that nobody wanted */
+	FL_ENDS_ALL
+} FlEnds;
+
+/* A setting of the MQTT door that means all doors. */
+extern int fl_log_connections;
+
 /* Latch, the postmaster's death, the door's sockets. */
 extern WaitEventSet *fl_door_wait_set(FlNetLoop *net);
 

@@ -634,7 +634,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION fleetlog.disconnect(text, text) IS
-	'close the MQTT connections with this client id, or of this tenant/device or role, with reason code 0x98; tenant: of its devices only; returns how many';
+	'close the connections (MQTT: with reason code 0x98; Kafka) with this client id, or of this tenant/device or role; tenant: of its devices only; returns how many';
 
 REVOKE ALL ON FUNCTION fleetlog._disconnect(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.disconnect(text, text) FROM PUBLIC;

@@ -211,5 +211,53 @@ sub shown { return run(run('', 'openssl', 's_client', '-connect', "127.0.0.1:$tl
 my $serial = run('', 'openssl', 'x509', '-noout', '-serial', '-in', "$dir/server2.crt");
 FleetlogTest::wait_until(sub { shown() eq $serial }, 'the new certificate');
 pass('a reload takes a new certificate');
+
+# ---- keys of TLS ----
+
+# Metadata over TLS with a pre-shared key: the answer's bytes.
+sub by_key
+{
+    my ($identity, $key) = @_;
+    my ($out, $err) = ('', '');
+    my $metadata = pack('n n N n/a*', 3, 1, 7, 'psk') . pack('N', 0xFFFFFFFF);
+    my ($in, $open) = FleetlogTest::input(pack('N/a*', $metadata));
+    my $h = IPC::Run::start([ 'openssl', 's_client', '-connect', "127.0.0.1:$tls", '-tls1_3', '-psk_identity', $identity, '-psk', $key, '-quiet', '-no_ign_eof' ],
+        '<', $in, '>', \$out, '2>', \$err, IPC::Run::timeout($FleetlogTest::TIMEOUT));
+    FleetlogTest::wait_until(sub { $h->pump_nb; length $out > 8 || !$h->pumpable }, 'an answer');
+    $h->kill_kill;
+    return $out;
+}
+$s->set_conf(%conf, 'fleetlog.tls_psk' => 'on');
+my $key = '00112233445566778899aabbccddeeff';
+$s->sql("SELECT fleetlog.create_device('p1', 'acme', psk => '\\x$key')");
+FleetlogTest::wait_until(sub { by_key('acme/p1', $key) =~ /^....\0\0\0\x07/s }, 'a pre-shared key to be a login');
+pass('a pre-shared key is a log-in');
+is(by_key('acme/p1', 'ff' x 16), '', 'a wrong one is none');
+$s->sql("SELECT fleetlog.revoke_device('acme/p1')");
+is(by_key('acme/p1', $key), '', 'nor is a revoked one');
+
+# ---- where nobody has to log in ----
+
+$s->set_conf(%conf, 'fleetlog.allow_anonymous' => 'on', 'fleetlog.log_connections' => 'all');
+$since = -s $s->node->logfile;
+FleetlogTest::wait_until(sub { defined client()->topics }, 'anonymous clients to be let in');
+$c = client();
+is($c->topics, 'telemetry', 'who has not logged in sees everything');
+is($s->sql("SELECT count(*) FROM fleetlog.stat_connection WHERE protocol = 'kafka' AND identity IS NULL"), '1', '... and stands in the view');
+is(($c->log_in('dash', 'pw-new'))[0], 58, 'what was anonymous stays so');
+$c = client();
+is(($c->log_in('dash', 'pw-new'))[0], 0, 'a log-in counts all the same');
+is($s->sql("SELECT role FROM fleetlog.stat_connection WHERE protocol = 'kafka' AND role IS NOT NULL"), 'dash', '... as who it is');
+logged(qr/Kafka client "test" was let in from \S+ as role "dash"/, 'log_connections = all: who was let in');
+undef $c;
+logged(qr/Kafka client "test", role "dash", is gone: /, '... and who is gone');
+is((client()->log_in('dash', 'wrong'))[0], 58, 'a wrong password is no way to be nobody');
+SKIP:
+{
+    skip 'kcat is not here', 2 unless grep { -x "$_/kcat" } split /:/, $ENV{PATH};
+    is(kcat($tls, cert('nobody')), 'telemetry', 'a certificate that no device has: anonymous');
+    is(kcat($tls, cert('cert'), '-m', 3), 'refused', 'that of a revoked device: not even that');
+}
+$s->set_conf(%conf);
 is($s->crashes, '', 'nothing has crashed');
 done_testing();

@@ -13,7 +13,7 @@ use FleetlogTest::KafkaGroup;
 my $port = PostgreSQL::Test::Cluster::get_free_port();
 my $s = FleetlogTest->new('kafka_limits', conf => <<CONF);
 fleetlog.kafka_listen = '127.0.0.1:$port'
-fleetlog.connect_timeout = 3s
+fleetlog.connect_timeout = 5s
 fleetlog.buffer_memory = 16MB
 fleetlog.kafka_rebalance_delay = 0
 fleetlog.workers = 1
@@ -120,6 +120,24 @@ my @silent = map { client() } 1 .. 3;
 $silent[1]->handshake('PLAIN');
 $silent[2]->send_raw("\0");
 ok((!grep { !$_->is_closed } @silent), 'who has not logged in within connect_timeout is closed');
+
+# A crowd that logs in at once, more than the authentication worker takes: everybody gets the answer that is his.
+@open = @silent = ();
+my @many = map { client() } 1 .. 700;
+for my $i (0 .. $#many)
+{
+    $many[$i]->request(17, 1, str('PLAIN'));
+    $many[$i]->request(36, 1, pack('N/a*', "\0acme/d" . ($i % 2 + 1) . "\0" . ($i % 3 ? "wrong $i" : 'pw-d' . ($i % 2 + 1))));
+}
+my %verdicts;
+for my $i (0 .. $#many)
+{
+    $many[$i]->answer;
+    my ($id, $answer) = $many[$i]->answer;
+    $verdicts{ ($i % 3 ? 'wrong ' : 'right ') . (defined $answer ? unpack 'n', $answer : 'closed') }++;
+}
+is(join(', ', map { "$_: $verdicts{$_}" } sort keys %verdicts), 'right 0: 234, wrong 58: 466', '700 log-ins at once');
+@many = ();
 
 # ---- memory ----
 
