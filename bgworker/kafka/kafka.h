@@ -11,6 +11,7 @@
  *	dispatch.c		the table of handlers; ApiVersions
  *	request.c		the life of a request: parked, timed, answered
  *	topics.c		streams by topic name and id; shards as partitions
+ *	rights.c		what a client may see, read and write
  *	sasl.c			log-ins: SaslHandshake, SaslAuthenticate, tokens (login.h)
  *	login.c			who a client is: passwords, certificates, registration, revocation
  *	metadata.c		Metadata, DescribeCluster
@@ -293,7 +294,9 @@ extern void fl_kafka_topic_id(Oid stream, FlKafkaUuid *id);
 /* The epoch of the shard's leader, which is in its batches; in a transaction. */
 extern int32 fl_kafka_leader_epoch(Oid stream, int32 shard);
 
-/* May the connection read, or write, the stream? */
+/* ---- rights (rights.c) ---- */
+
+/* May the connection read, or write, the stream?  No transaction. */
 extern bool fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream);
 extern bool fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream);
 extern bool fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream);

@@ -1,6 +1,6 @@
 /*
  * topics.c
- *		Streams as topics: names, ids, partitions' epochs, rights.
+ *		Streams as topics: names, ids, partitions' epochs.
  *
  * A stream is known by its name, or, where several schemas have a stream of that
  * name, by schema.stream.  One whose name Kafka does not allow cannot be named to
@@ -200,28 +200,4 @@ fl_kafka_leader_epoch(Oid stream, int32 shard)
 	int64 timeline;
 
 	return fl_epoch_last(stream, shard, &epoch, &first_offset, &timeline) ? epoch : 0;
-}
-
-/* ---- rights ---- */
-
-bool
-fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream)
-{
-	if (conn->identity == NULL)
-		return conn->admitted;
-	return conn->identity->kind == FL_IDENTITY_ROLE && fl_role_may_read(conn->identity->role, stream->relid);
-}
-
-bool
-fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream)
-{
-	if (conn->identity == NULL)
-		return conn->admitted;
-	return conn->identity->kind == FL_IDENTITY_ROLE && fl_role_may_write(conn->identity->role, stream->relid);
-}
-
-bool
-fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream)
-{
-	return fl_kafka_may_read(conn, stream) || fl_kafka_may_write(conn, stream);
 }

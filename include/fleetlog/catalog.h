@@ -429,6 +429,9 @@ extern bool fl_acl_check(const FlIdentity *id, FlAction action, const char *topi
  */
 extern bool fl_acl_is_guarded(const char *topic, size_t len);
 
+/* Does fleetlog.anonymous_no_subscribe select any topic below this prefix of a mount?  No transaction. */
+extern bool fl_acl_withholds_below(const char *prefix, size_t len);
+
 /* May this identity be handed a record of this topic?  No transaction. */
 extern bool fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len);
 

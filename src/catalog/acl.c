@@ -343,6 +343,19 @@ is_withheld(const char *request, size_t len)
 	return false;
 }
 
+bool
+fl_acl_withholds_below(const char *prefix, size_t len)
+{
+	const char *at = no_subscribe;
+	const char *filter;
+	size_t		filter_len;
+
+	while (next_filter(&at, &filter, &filter_len))
+		if (fl_topic_filter_reaches((const uint8_t *) filter, filter_len, (const uint8_t *) prefix, len))
+			return true;
+	return false;
+}
+
 static bool
 check_anonymous(FlAction action, const char *request, size_t len, const char **why)
 {

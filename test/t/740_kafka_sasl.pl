@@ -35,6 +35,7 @@ GRANT SELECT, INSERT ON telemetry TO dash, soon;
 SQL
 $s->wait_for("SELECT count(*) FROM fleetlog.stat_listener WHERE protocol IN ('kafka', 'kafkas') AND state = 'listening'", '2', 'the listeners');
 
+sub str { return pack('n/a*', $_[0]); }
 sub client { return FleetlogTest::Kafka->connect($port); }
 my $since = 0;
 sub logged { my ($re, $why) = @_; $s->wait_for_log($re, $since); pass($why); return; }
@@ -252,6 +253,15 @@ logged(qr/Kafka client "test" was let in from \S+ as role "dash"/, 'log_connecti
 undef $c;
 logged(qr/Kafka client "test", role "dash", is gone: /, '... and who is gone');
 is((client()->log_in('dash', 'wrong'))[0], 58, 'a wrong password is no way to be nobody');
+$s->sql("SELECT fleetlog.create_device('told', 'acme', password => 'pw'); SELECT fleetlog.send_command('acme/told', 'open', '{}')");
+$s->wait_for("SELECT fleetlog.tail('fleetlog.command_log', 0) > 0", 't', 'the command to be a record');
+$s->sql("SELECT fleetlog.create_stream('newest')");
+FleetlogTest::wait_until(sub { my $topics = client()->topics; die "topics: $topics" if $topics =~ /command/; $topics =~ /newest/ }, 'the newest stream');
+pass('commands are no topic for who has not logged in');
+$s->set_conf(%conf, 'fleetlog.allow_anonymous' => 'on', 'fleetlog.anonymous_no_subscribe' => 'acme/d1/secret/#');
+FleetlogTest::wait_until(sub { my $t = client(); $t->request(9, 1, str('g') . pack('N', 1) . str('telemetry') . pack('N N', 1, 0)); my (undef, $a) = $t->answer; defined $a && substr($a, -2) eq "\0\x1D" },
+    'reading the stream to be refused');
+pass('nor is a stream read that has topics which anonymous_no_subscribe withholds: 29');
 SKIP:
 {
     skip 'kcat is not here', 2 unless grep { -x "$_/kcat" } split /:/, $ENV{PATH};
