@@ -97,9 +97,9 @@ send_commands(void)
 	} while (n != 0 && !fl_worker_should_stop());
 }
 
-/* False: there is more. */
+/* False: there is more.  Over the budget of transactions, *pause_ms is when to come again. */
 static bool
-take_answers(void)
+take_answers(long *pause_ms)
 {
 	static int64 seen = -1;		/* at start there may be some of before */
 	bool		isnull;
@@ -112,6 +112,10 @@ take_answers(void)
 	CommitTransactionCommand();
 	if (now < 0 || now == seen)
 		return true;
+	/* More will have come when it is looked at again. */
+	*pause_ms = (fl_budget_take() + 999) / 1000;
+	if (*pause_ms > 0)
+		return false;
 	n = run_query("SELECT fleetlog._command_take(" BATCH ")", "command_take_before_commit", "command_take_after_commit", &isnull);
 	/* As long as it finds some there may be more. */
 	if (n == 0)
@@ -155,10 +159,11 @@ static long
 run_turn(void)
 {
 	TimestampTz now;
+	long		pause_ms = 0;
 
 	send_commands();
-	if (!take_answers())
-		return 0;
+	if (!take_answers(&pause_ms))
+		return pause_ms;
 	look_at_clock();
 	if (go_on_with_jobs())
 		return 0;

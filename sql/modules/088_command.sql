@@ -224,10 +224,15 @@ BEGIN
 	PERFORM fleetlog._command_point('command_chosen');
 	SELECT * INTO p FROM fleetlog._command_append(q.topics, q.devices, q.responses, q.texts, q.payloads, q.issued, q.expires);
 	PERFORM fleetlog._command_point('command_appended');
+	-- What the stream does not take, since its limit was lowered after the call.
+	UPDATE fleetlog.command c SET state = 'cancelled', finished_at = at, detail = 'it is too large for the stream of commands'
+	FROM unnest(q.ids, p.log_offsets) s(id, log_offset) WHERE c.id = s.id AND s.log_offset < 0;
+	INSERT INTO fleetlog.command_event (command, tenant, at, event, detail)
+	SELECT s.id, s.tenant, at, 'cancelled', 'it is too large for the stream of commands' FROM unnest(q.ids, q.tenants, p.log_offsets) s(id, tenant, log_offset) WHERE s.log_offset < 0;
 	UPDATE fleetlog.command c SET state = 'sent', sent_at = at, answer_by = at + c.answer_timeout, shard = s.shard, log_offset = s.log_offset
-	FROM unnest(q.ids, p.shards, p.log_offsets) s(id, shard, log_offset) WHERE c.id = s.id;
+	FROM unnest(q.ids, p.shards, p.log_offsets) s(id, shard, log_offset) WHERE c.id = s.id AND s.log_offset >= 0;
 	INSERT INTO fleetlog.command_event (command, tenant, at, event, shard, log_offset)
-	SELECT s.id, s.tenant, at, 'sent', s.shard, s.log_offset FROM unnest(q.ids, q.tenants, p.shards, p.log_offsets) s(id, tenant, shard, log_offset);
+	SELECT s.id, s.tenant, at, 'sent', s.shard, s.log_offset FROM unnest(q.ids, q.tenants, p.shards, p.log_offsets) s(id, tenant, shard, log_offset) WHERE s.log_offset >= 0;
 	RETURN cardinality(q.ids);
 END
 $$;
@@ -268,7 +273,9 @@ DECLARE
 	reason int := said[4];
 BEGIN
 	SELECT * INTO c FROM fleetlog.command WHERE log_offset = said[3]::bigint AND shard = said[2]::int
-		AND tenant = _command_receipt.tenant AND device = _command_receipt.device FOR UPDATE;
+		AND tenant = _command_receipt.tenant AND device = _command_receipt.device
+		-- Where the stream was made anew, an old one may have had the position.
+		ORDER BY number DESC LIMIT 1 FOR UPDATE;
 	-- What a device hears of its own answers is acknowledged, too.
 	IF NOT FOUND THEN
 		RETURN;

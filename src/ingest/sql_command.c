@@ -34,6 +34,8 @@ enum
 	ARG_TOPIC, ARG_DEVICE, ARG_RESPONSE, ARG_ID, ARG_PAYLOAD, ARG_ISSUED, ARG_EXPIRES, N_ARGS
 };
 
+#define FL_COMMAND_RECORD_SLACK	512	/* names of headers, at most */
+
 typedef struct Commands
 {
 	int			n;
@@ -94,6 +96,20 @@ build_headers(const Commands *c, int i, FlBuf *out)
 		elog(ERROR, "headers of a command cannot be built");
 }
 
+/*
+ * A record that the stream does not take (its limit was lowered behind send_command)
+ * gets no position: one command must not stop all others.
+ */
+static bool
+is_too_large(const Commands *c, int i, const FlStreamInfo *info)
+{
+	size_t		bytes = FL_COMMAND_RECORD_SLACK;
+
+	for (int k = 0; k < N_ARGS; k++)
+		bytes += VARSIZE_ANY_EXHDR(DatumGetPointer(c->column[k][i]));
+	return bytes > fl_sql_record_limit(info);
+}
+
 static void
 add_record(const Commands *c, int i, const FlStreamInfo *info, FlBatchBuilder *b, FlBuf *headers)
 {
@@ -101,7 +117,6 @@ add_record(const Commands *c, int i, const FlStreamInfo *info, FlBatchBuilder *b
 	text	   *payload = DatumGetTextPP(c->column[ARG_PAYLOAD][i]);
 
 	build_headers(c, i, headers);
-	fl_sql_check_size(info, VARSIZE_ANY_EXHDR(topic) + VARSIZE_ANY_EXHDR(payload) + headers->len);
 	if (fl_batch_builder_add(b, FL_NO_TIMESTAMP, (uint8 *) VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic),
 							 (uint8 *) VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload),
 							 headers->data[0], headers->data + 1, headers->len - 1) != FL_OK)
@@ -164,12 +179,16 @@ fl_sql_command_append(PG_FUNCTION_ARGS)
 	if (info == NULL)
 		elog(ERROR, "the stream of commands does not exist");
 	read_arguments(fcinfo, &c);
+	/* The disk reserve stops commands as it stops everything else; they wait. */
+	fl_sql_check_size(info, 0);
 	nshards = info->shards;
 	for (int i = 0; i < c.n; i++)
 	{
 		text	   *device = DatumGetTextPP(c.column[ARG_DEVICE][i]);
 
-		c.shards[i] = Int32GetDatum(fl_partition((uint8 *) VARDATA_ANY(device), VARSIZE_ANY_EXHDR(device), nshards));
+		c.offsets[i] = Int64GetDatum(-1);
+		c.shards[i] = Int32GetDatum(is_too_large(&c, i, info) ? -1 :
+									fl_partition((uint8 *) VARDATA_ANY(device), VARSIZE_ANY_EXHDR(device), nshards));
 	}
 	for (int32 s = 0; s < nshards; s++)
 	{

@@ -182,11 +182,16 @@ fl_sql_created_ms(TimestampTz created)
 	return created / 1000 - (created % 1000 < 0) + epoch_ms;
 }
 
+size_t
+fl_sql_record_limit(const FlStreamInfo *info)
+{
+	return info->max_record_bytes > 0 ? (size_t) info->max_record_bytes : (size_t) fl_max_record_kb * 1024;
+}
+
 void
 fl_sql_check_size(const FlStreamInfo *info, size_t bytes)
 {
-	size_t		limit = info->max_record_bytes > 0 ? (size_t) info->max_record_bytes :
-		(size_t) fl_max_record_kb * 1024;
+	size_t		limit = fl_sql_record_limit(info);
 
 	/* What devices are refused, SQL is refused too: the reserve is for the server itself. */
 	if (fl_disk_reserve_reached())

@@ -33,7 +33,8 @@ extern void fl_sql_headers(FlBuf *out, struct varlena *given, const char *tenant
 /* Milliseconds since 1970 of a timestamptz; raises 22008 before 1970 or infinite. */
 extern int64 fl_sql_created_ms(TimestampTz created);
 
-/* The limit of the stream, or of the server, on a record's bytes; raises LF105. */
+/* The limit of the stream, or of the server, on a record's bytes; check raises LF105, and 53100 at the disk reserve. */
+extern size_t fl_sql_record_limit(const FlStreamInfo *info);
 extern void fl_sql_check_size(const FlStreamInfo *info, size_t bytes);
 
 /* Is it time to write the batch? */
