@@ -7,10 +7,10 @@ SELECT has_type('fleetlog', 'headers', 'type headers');
 SELECT is(missing, '{}'::text[], 'functions of API.md that this version has')
     FROM (SELECT array(SELECT n FROM unnest(ARRAY['create_stream', 'alter_stream', 'drop_stream', 'append', 'publish', 'read', 'head', 'tail', 'offset_for_time',
         'text', 'json', 'cbor', 'topic_matches', 'headers_array', 'headers', 'mount', 'alter_mount', 'unmount', 'create_tenant', 'create_device', 'set_password',
-        'set_certificate', 'set_psk', 'revoke_device', 'revoke_credential', 'allow', 'disallow', 'can', 'quickstart', 'pause', 'resume']) n
+        'set_certificate', 'set_psk', 'revoke_device', 'revoke_credential', 'allow', 'disallow', 'can', 'quickstart', 'send_command', 'cancel_command', 'create_job', 'pause_job', 'resume_job', 'cancel_job', 'pause', 'resume']) n
         WHERE NOT EXISTS (SELECT 1 FROM pg_proc WHERE pronamespace = 'fleetlog'::regnamespace AND proname = n)) AS missing) x;
 SELECT is(missing, '{}'::text[], 'views of what exists')
-    FROM (SELECT array(SELECT n FROM unnest(ARRAY['stream', 'stream_shard', 'mount', 'tenant', 'device', 'stat_worker', 'stat_listener', 'stat_connection', 'stat_stream', 'stat_mount']) n
+    FROM (SELECT array(SELECT n FROM unnest(ARRAY['stream', 'stream_shard', 'mount', 'tenant', 'device', 'stat_worker', 'stat_listener', 'stat_connection', 'stat_stream', 'stat_mount', 'command', 'command_event', 'job']) n
         WHERE to_regclass('fleetlog.' || n) IS NULL) AS missing) x;
 SELECT is(array(SELECT oprname::text FROM pg_operator WHERE oprnamespace = 'fleetlog'::regnamespace AND oprname = '~>'), ARRAY['~>'], 'operator ~>');
 
