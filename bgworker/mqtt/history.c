@@ -145,6 +145,16 @@ mount_counts(const FlMount *mount, FlMqttBytes filter, Size covered)
 		   fl_topic_filter_reaches(filter.data, filter.len, (const uint8 *) mount->prefix, mount->prefix_len);
 }
 
+/*
+ * Whose filter is wider than the command space means what the tenant's devices send, and
+ * is not asked which of several streams it means.
+ */
+static bool
+is_beside(const FlMount *mount, Size covered)
+{
+	return mount->commands && covered < mount->prefix_len;
+}
+
 bool
 fl_mqtt_reaches(FlMqttBytes topic_filter, Oid stream)
 {
@@ -170,7 +180,7 @@ fl_mqtt_reaches_several(FlMqttBytes topic_filter)
 
 	for (int m = 0; m < count; m++)
 	{
-		if (!mount_counts(&mounts[m], topic_filter, covered))
+		if (!mount_counts(&mounts[m], topic_filter, covered) || is_beside(&mounts[m], covered))
 			continue;
 		if (OidIsValid(first) && first != mounts[m].stream)
 			return true;
@@ -206,12 +216,15 @@ find_streams(FlMqttDoor *door, FlMqttBytes filter, Reach *reach)
 	const FlMount *parent = mount_of_parent(filter);
 	Size covered = covered_length(filter);
 
-	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * ((Size) count + 1));
+	reach->streams = MemoryContextAlloc(door->turn, sizeof(Oid) * ((Size) count + 2));
 	reach->count = 0;
 	for (int m = 0; m < count; m++)
-		if (mount_counts(&mounts[m], filter, covered) && !is_reached(reach, mounts[m].stream))
+		if (mount_counts(&mounts[m], filter, covered) && !is_beside(&mounts[m], covered) && !is_reached(reach, mounts[m].stream))
 			reach->streams[reach->count++] = mounts[m].stream;
 	reach->whole = reach->count;
+	for (int m = 0; m < count; m++)
+		if (is_beside(&mounts[m], covered) && mount_counts(&mounts[m], filter, covered) && !is_reached(reach, mounts[m].stream))
+			reach->streams[reach->count++] = mounts[m].stream;
 	if (parent != NULL && !is_reached(reach, parent->stream))
 		reach->streams[reach->count++] = parent->stream;
 }

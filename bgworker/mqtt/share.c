@@ -77,7 +77,7 @@ is_for(const uint8 *filter, uint16 len, const FlMqttFeed *feed)
 	const FlMount *mounts = fl_mount_list(&count);
 
 	for (int m = 0; m < count && !feed->gone; m++)
-		if (mounts[m].stream == feed->stream &&
+		if (mounts[m].stream == feed->stream && !mounts[m].commands &&
 			fl_topic_filter_reaches(filter, len, (const uint8 *) mounts[m].prefix, mounts[m].prefix_len))
 			return true;
 	return false;

@@ -422,7 +422,8 @@ fl_acl_may_receive(const FlIdentity *id, const char *topic, size_t len)
 	{
 		const FlMount *mount = fl_mount_match(topic, len);
 
-		return mount != NULL && fl_role_may_read(id->role, mount->stream);
+		/* Commands are for their device; who operates reads their stream by SQL. */
+		return mount != NULL && !mount->commands && fl_role_may_read(id->role, mount->stream);
 	}
 	if (!fl_topic_is_command(topic, len))
 		return id->kind != FL_IDENTITY_ANONYMOUS || !is_withheld(topic, len);

@@ -370,13 +370,16 @@ add_command_mounts(FlCatalog *cat)
 static uint32
 digest_mounts(const FlCatalog *cat)
 {
-	uint32		h = (uint32) cat->nmounts;
+	uint32		h = 0;
 
 	for (int i = 0; i < cat->nmounts; i++)
 	{
 		const FlMount *m = &cat->mounts[i];
 		uint32		rest[4] = {m->stream, m->state, (uint32) m->keep, m->state_lag_us > 0 ? 1 : 0};
 
+		/* They come and go with tenants, and keep no values. */
+		if (m->commands)
+			continue;
 		h = hash_combine(h, hash_bytes((const unsigned char *) m->prefix, (int) m->prefix_len));
 		h = hash_combine(h, hash_bytes((const unsigned char *) rest, sizeof(rest)));
 	}

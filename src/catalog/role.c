@@ -478,7 +478,7 @@ check_subscribe(const Role *role, const char *filter, size_t len, const char **w
 	{
 		const StreamRight *right = right_on(role, mounts[i].stream);
 
-		if (!fl_topic_filter_reaches((const uint8_t *) filter, len, (const uint8_t *) mounts[i].prefix,
+		if (mounts[i].commands || !fl_topic_filter_reaches((const uint8_t *) filter, len, (const uint8_t *) mounts[i].prefix,
 									 mounts[i].prefix_len))
 			continue;
 		if (right != NULL && right->read && !right->policies)

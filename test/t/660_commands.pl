@@ -150,6 +150,28 @@ $s->sql(q{SELECT fleetlog.send_command('acme/d1', 'only-acme', '1')});
 is($d1->expect('PUBLISH')->{topic}, 'acme/cmd/d1/req/only-acme', 'of the same name');
 ok($b1->quiet(0.2), 'and nothing else');
 
+# ---- who does not get commands: roles, groups, wide filters of other devices ----
+
+$s->sql(q{CREATE ROLE dash LOGIN PASSWORD 'dash'; GRANT SELECT ON telemetry, fleetlog.command_log TO dash; SELECT fleetlog.allow('acme', 'subscribe', 'acme/#')});
+my $dash = FleetlogTest::Mqtt->open($s->port, version => 5);
+is($dash->login(client_id => 'dash', user => 'dash', password => 'dash')->{reason}, 0, 'a role logs in');
+is(join(',', $dash->subscribe([ [ 'acme/cmd/d1/#', 1 ] ])), '135', 'and may not subscribe to commands');
+is(join(',', $dash->subscribe([ [ '#', 1 ], [ '$share/g/acme/#', 1 ] ])), '1,1', 'but to all that it may read');
+is(join(',', $dash->subscribe([ [ 'acme/#', 1 ] ], properties => [ [ 38, 'fl-from', '0:0' ] ])), '1', 'from a position too: commands make it no other stream');
+my $wide = $s->device('d6', client_id => 'wide');
+is(join(',', $wide->subscribe([ [ 'acme/#', 1 ] ])), '1', 'a device with a wide filter');
+my $seen = $s->sql(q{SELECT fleetlog.send_command('acme/d1', 'private', '1')});
+$p = $d1->expect('PUBLISH');
+$d1->puback($p->{pid});
+my $own = $s->sql(q{SELECT fleetlog.send_command('acme/d6', 'its-own', '1')});
+$p = $wide->expect('PUBLISH');
+is($p->{topic}, 'acme/cmd/d6/req/its-own', 'gets its own commands and no others');
+$wide->puback($p->{pid});
+state_is($own, 'delivered', 'and acknowledges them');
+$d1->publish_acked('acme/d1/t', 'reading');
+is($dash->expect('PUBLISH')->{topic}, 'acme/d1/t', 'a role gets readings and no commands');
+$_->disconnect for $dash, $wide;
+
 # ---- expiry ----
 
 # Nobody sends: it expires before dispatch.
