@@ -218,7 +218,12 @@ check_login(FlKafkaConn *conn)
 	const char *told;
 
 	if (!conn->admitted && !conn->anonymous)
-		return conn->tls_why != NULL ? conn->tls_why : "a request before login";
+	{
+		FL_COUNT(FL_C_REFUSED_CONNECTS, 1);
+		return conn->tls_why != NULL ? conn->tls_why
+									 : "a request before login; the client's security.protocol must be SASL_PLAINTEXT or "
+									   "SASL_SSL, or fleetlog.allow_anonymous on";
+	}
 	if (!conn->registered)
 		why = fl_kafka_admit(conn, NULL, &told);
 	else if (conn->expires != DT_NOEND && conn->expires <= GetCurrentTimestamp())
@@ -285,7 +290,11 @@ next_frame(FlKafkaConn *conn, const uint8 *data, Size len, Size *size)
 		case FL_INCOMPLETE:
 			return false;
 		case FL_TOO_LARGE:
-			fl_kafka_refuse(conn, "a request is larger than fleetlog.kafka_max_request, or than 64 kB before login");
+			/* The first bytes of every client of TLS. */
+			if (conn->requests_in == 0 && data[0] == 0x16 && data[1] == 0x03)
+				fl_kafka_refuse(conn, "it speaks TLS, and this listener does not; fleetlog.kafkas_listen is for TLS");
+			else
+				fl_kafka_refuse(conn, "a request is larger than fleetlog.kafka_max_request, or than 64 kB before login");
 			return false;
 		default:
 			fl_kafka_refuse(conn, "malformed frame");

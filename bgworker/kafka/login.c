@@ -508,7 +508,10 @@ check_role(FlNetConn *net, void *arg)
 {
 	FlKafkaConn *conn = (FlKafkaConn *) net;
 
-	if (conn->identity != NULL && conn->identity->kind == FL_IDENTITY_ROLE && !fl_role_is_same(conn->identity))
+	if (conn->identity == NULL || conn->identity->kind != FL_IDENTITY_ROLE)
+		return;
+	conn->expires = fl_role_valid_until(conn->identity->role);
+	if (!fl_role_is_same(conn->identity))
 		end_connection(conn, "its role may not log in any more, or has another name or password", NULL);
 }
 

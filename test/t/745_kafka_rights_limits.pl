@@ -107,6 +107,12 @@ is($s->sql("SELECT open >= 1 AND accepted > 5 FROM fleetlog.stat_listener WHERE 
 
 # ---- before login ----
 
+my $logged = -s $s->node->logfile;
+$c = client();
+$c->send_raw(pack('H*', '16030102000100') . 'x' x 512);
+ok($c->is_closed, 'who speaks TLS at the wrong port');
+$s->wait_for_log(qr/it speaks TLS, and this listener does not/, $logged);
+pass('... is told of in the log');
 $c = client();
 $c->handshake('PLAIN');
 is(($c->authenticate('x' x (65536 - 14 - 4)))[0], 58, '64 kB may be said before login');
@@ -116,6 +122,8 @@ ok($c->is_closed, 'one byte more is the end');
 my @served = grep { $_ != 17 && $_ != 18 && $_ != 36 } 0 .. 100;
 my @open = map { my $one = client(); $one->request($_, 4, "\0" x 64, flexible => 1); $one } @served;
 is(scalar(grep { !$_->is_closed } @open), 0, 'only ApiVersions, SaslHandshake and SaslAuthenticate are answered before login');
+$s->wait_for_log(qr/connection of a Kafka client at \S+ is closed: a request before login; the client's security.protocol must be/);
+pass('... and the log says what to do');
 my @silent = map { client() } 1 .. 3;
 $silent[1]->handshake('PLAIN');
 $silent[2]->send_raw("\0");
