@@ -330,7 +330,8 @@ DECLARE
 	is_late bool := c.finished_at IS NOT NULL;
 BEGIN
 	IF c.answered_at IS NOT NULL THEN
-		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'repeated', is_late, status || coalesce(': ' || said, ''), shard, log_offset);
+		-- The command is over in any case: late is what came after its time.
+		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'repeated', coalesce(at > c.answer_by, false), status || coalesce(': ' || said, ''), shard, log_offset);
 		RETURN;
 	END IF;
 	UPDATE fleetlog.command u SET state = status, answered_at = at, finished_at = at, late = c.late OR is_late, answer = document, detail = said WHERE u.id = c.id;
