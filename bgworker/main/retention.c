@@ -757,8 +757,14 @@ list_segments(Step *s)
 void
 fl_retention_run(const FlStreamInfo *stream)
 {
-	Step		s = {.stream = *stream};
+	FlStreamInfo expiring = *stream;
+	Step		s;
 
+	/* Nothing expires where the policy is "compact" alone, whatever is set beside it. */
+	if (!stream->is_expiring)
+		expiring.retention_age_us = expiring.retention_bytes = 0;
+	stream = &expiring;
+	s = (Step) {.stream = expiring};
 	turn_context = CurrentMemoryContext;
 	if (leaving == NULL)
 		make_tables();

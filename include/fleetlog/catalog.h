@@ -92,6 +92,8 @@ typedef struct FlStreamInfo
 	int64		segment_age_us; /* target, 0: none */
 	int64		retention_age_us;	/* 0: for ever */
 	int64		retention_bytes;	/* 0: without limit */
+	bool		is_compacted;	/* cleanup_policy has "compact": Kafka clients' records need a key */
+	bool		is_expiring;	/* ... has "delete": retention removes records */
 } FlStreamInfo;
 
 /* NULL when relid is not the root of a stream.  No transaction. */

@@ -20,7 +20,8 @@ CREATE TABLE fleetlog.stream_config (
 	retention_age interval CHECK (retention_age > interval '0'),
 	retention_bytes bigint CHECK (retention_bytes > 0),
 	max_record_bytes int CHECK (max_record_bytes > 0),
-	created_at timestamptz NOT NULL DEFAULT now()
+	created_at timestamptz NOT NULL DEFAULT now(),
+	cleanup_policy text NOT NULL DEFAULT 'delete' CHECK (cleanup_policy IN ('delete', 'compact', 'compact,delete'))
 );
 COMMENT ON TABLE fleetlog.stream_config IS 'configuration of streams; written by create_stream, alter_stream and drop_stream';
 
@@ -86,10 +87,11 @@ CREATE FUNCTION fleetlog.create_stream(
 	segment_age interval = NULL,
 	retention_age interval = NULL,
 	retention_bytes bigint = NULL,
-	max_record_bytes int = NULL
+	max_record_bytes int = NULL,
+	cleanup_policy text = 'delete'
 ) RETURNS regclass
 	AS 'MODULE_PATHNAME', 'fl_sql_create_stream' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int) IS
+COMMENT ON FUNCTION fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int, text) IS
 	'create a stream: a partitioned table of append-only shards, owned by the caller';
 
 CREATE FUNCTION fleetlog.alter_stream(
@@ -101,10 +103,12 @@ CREATE FUNCTION fleetlog.alter_stream(
 	segment_age interval = NULL,
 	retention_age interval = NULL,
 	retention_bytes bigint = NULL,
-	max_record_bytes int = NULL
+	max_record_bytes int = NULL,
+	timestamp_type text = NULL,
+	cleanup_policy text = NULL
 ) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_alter_stream' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int) IS
+COMMENT ON FUNCTION fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int, text, text) IS
 	'change a stream: NULL leaves a value as it is, 0 removes a target or limit; shards can only be added';
 
 CREATE FUNCTION fleetlog.drop_stream(stream regclass) RETURNS void
@@ -116,7 +120,7 @@ CREATE FUNCTION fleetlog._create_segment(stream regclass, shard int, lower bigin
 COMMENT ON FUNCTION fleetlog._create_segment(regclass, int, bigint, bigint) IS
 	'internal: create the segment of a shard for offsets from lower up to, not including, upper';
 
-REVOKE ALL ON FUNCTION fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.drop_stream(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._create_segment(regclass, int, bigint, bigint) FROM PUBLIC;

@@ -3,7 +3,7 @@
 CREATE VIEW fleetlog.stream AS
 	SELECT c.stream, n.nspname AS schema, r.relname AS name, pg_catalog.pg_get_userbyid(r.relowner) AS owner,
 		c.shards, c.durability, c.compression, c.timestamp_type, c.segment_bytes, c.segment_age,
-		c.retention_age, c.retention_bytes, c.max_record_bytes, c.created_at
+		c.retention_age, c.retention_bytes, c.max_record_bytes, c.created_at, c.cleanup_policy
 	FROM fleetlog.stream_config c
 		JOIN pg_catalog.pg_class r ON r.oid = c.stream
 		JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace;

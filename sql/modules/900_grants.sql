@@ -2,8 +2,8 @@
 -- gets them.  Tables are written through functions only.
 
 GRANT EXECUTE ON FUNCTION
-	fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int),
-	fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int),
+	fleetlog.create_stream(text, int, text, text, text, bigint, interval, interval, bigint, int, text),
+	fleetlog.alter_stream(regclass, int, text, text, bigint, interval, interval, bigint, int, text, text),
 	fleetlog.drop_stream(regclass),
 	fleetlog.trim_head(regclass, int, bigint, bigint),
 	fleetlog.hold(regclass, jsonb, text),

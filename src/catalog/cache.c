@@ -186,6 +186,8 @@ read_stream(FlCatalog *cat, HeapTuple tuple, TupleDesc desc, int row)
 	s->retention_age_us = fl_config_interval_us(tuple, FL_STREAM_RETENTION_AGE, desc);
 	s->retention_bytes = fl_config_int(tuple, FL_STREAM_RETENTION_BYTES, desc, true);
 	s->max_record_bytes = (int32) fl_config_int(tuple, FL_STREAM_MAX_RECORD_BYTES, desc, false);
+	s->is_compacted = strstr(fl_config_text(tuple, FL_STREAM_CLEANUP_POLICY, desc), "compact") != NULL;
+	s->is_expiring = strstr(fl_config_text(tuple, FL_STREAM_CLEANUP_POLICY, desc), "delete") != NULL;
 }
 
 static void

@@ -52,6 +52,7 @@ typedef struct StreamOptions
 	char	   *durability;
 	char	   *compression;
 	char	   *timestamp_type;
+	char	   *cleanup_policy;
 	Datum		segment_bytes;
 	Datum		segment_age;
 	Datum		retention_age;
@@ -87,6 +88,9 @@ check_options(const StreamOptions *o)
 		invalid_value("compression", o->compression, "none, lz4, zstd");
 	if (o->timestamp_type != NULL && strcmp(o->timestamp_type, "append") != 0 && strcmp(o->timestamp_type, "create") != 0)
 		invalid_value("timestamp_type", o->timestamp_type, "append, create");
+	if (o->cleanup_policy != NULL && strcmp(o->cleanup_policy, "delete") != 0 &&
+		strcmp(o->cleanup_policy, "compact") != 0 && strcmp(o->cleanup_policy, "compact,delete") != 0)
+		invalid_value("cleanup_policy", o->cleanup_policy, "delete, compact, \"compact,delete\"");
 
 	/* Records would wait for ever, since nobody could confirm them (L5). */
 	if (o->durability != NULL && strcmp(o->durability, "quorum") == 0 &&
@@ -133,7 +137,7 @@ text_arg(FunctionCallInfo fcinfo, int n)
 	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
 }
 
-/* The five trailing arguments, which both functions have in this order. */
+/* Five arguments that both functions have in this order. */
 static void
 read_number_args(FunctionCallInfo fcinfo, int first, StreamOptions *o)
 {
@@ -231,16 +235,17 @@ create_tables(Oid schema, const char *name, int32 shards)
 static void
 insert_config(Oid root, const StreamOptions *o)
 {
-	Oid			types[10] = {REGCLASSOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, INT8OID, INTERVALOID, INTERVALOID, INT8OID, INT4OID};
-	Datum		values[10] = {ObjectIdGetDatum(root), Int32GetDatum(o->shards),
+	Oid			types[11] = {REGCLASSOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, INT8OID, INTERVALOID, INTERVALOID, INT8OID, INT4OID, TEXTOID};
+	Datum		values[11] = {ObjectIdGetDatum(root), Int32GetDatum(o->shards),
 		CStringGetTextDatum(o->durability), CStringGetTextDatum(o->compression), CStringGetTextDatum(o->timestamp_type),
-		o->segment_bytes, o->segment_age, o->retention_age, o->retention_bytes, o->max_record_bytes};
-	bool		nulls[10] = {false, false, false, false, false, !o->has_segment_bytes, !o->has_segment_age,
-		!o->has_retention_age, !o->has_retention_bytes, !o->has_max_record_bytes};
+		o->segment_bytes, o->segment_age, o->retention_age, o->retention_bytes, o->max_record_bytes,
+		CStringGetTextDatum(o->cleanup_policy)};
+	bool		nulls[11] = {false, false, false, false, false, !o->has_segment_bytes, !o->has_segment_age,
+		!o->has_retention_age, !o->has_retention_bytes, !o->has_max_record_bytes, false};
 
 	fl_config_execute("INSERT INTO fleetlog.stream_config (stream, shards, durability, compression, timestamp_type,"
-					  " segment_bytes, segment_age, retention_age, retention_bytes, max_record_bytes)"
-					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", 10, types, values, nulls);
+					  " segment_bytes, segment_age, retention_age, retention_bytes, max_record_bytes, cleanup_policy)"
+					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", 11, types, values, nulls);
 	fl_config_execute("INSERT INTO fleetlog.shard_config (stream, shard) SELECT $1, i FROM generate_series(0, $2 - 1) i",
 					  2, types, values, NULL);
 	fl_config_execute("INSERT INTO fleetlog.shard_map_config (stream, generation, shards, tails) VALUES ($1, 1, $2, '{}')",
@@ -269,6 +274,7 @@ fl_sql_create_stream(PG_FUNCTION_ARGS)
 	o.compression = PG_ARGISNULL(3) ? "lz4" : text_arg(fcinfo, 3);
 	o.timestamp_type = PG_ARGISNULL(4) ? "append" : text_arg(fcinfo, 4);
 	read_number_args(fcinfo, 5, &o);
+	o.cleanup_policy = PG_ARGISNULL(10) ? "delete" : text_arg(fcinfo, 10);
 	check_options(&o);
 	check_numbers(&o, false);
 
@@ -350,13 +356,16 @@ add_shards(Oid stream, int32 from, int32 to, bool quorum)
 static void
 update_config(Oid stream, const StreamOptions *o)
 {
-	Oid			types[8] = {REGCLASSOID, TEXTOID, TEXTOID, INT8OID, INTERVALOID, INTERVALOID, INT8OID, INT4OID};
-	Datum		values[8] = {ObjectIdGetDatum(stream),
+	Oid			types[10] = {REGCLASSOID, TEXTOID, TEXTOID, INT8OID, INTERVALOID, INTERVALOID, INT8OID, INT4OID, TEXTOID, TEXTOID};
+	Datum		values[10] = {ObjectIdGetDatum(stream),
 		o->durability != NULL ? CStringGetTextDatum(o->durability) : (Datum) 0,
 		o->compression != NULL ? CStringGetTextDatum(o->compression) : (Datum) 0,
-		o->segment_bytes, o->segment_age, o->retention_age, o->retention_bytes, o->max_record_bytes};
-	bool		nulls[8] = {false, o->durability == NULL, o->compression == NULL, !o->has_segment_bytes,
-		!o->has_segment_age, !o->has_retention_age, !o->has_retention_bytes, !o->has_max_record_bytes};
+		o->segment_bytes, o->segment_age, o->retention_age, o->retention_bytes, o->max_record_bytes,
+		o->timestamp_type != NULL ? CStringGetTextDatum(o->timestamp_type) : (Datum) 0,
+		o->cleanup_policy != NULL ? CStringGetTextDatum(o->cleanup_policy) : (Datum) 0};
+	bool		nulls[10] = {false, o->durability == NULL, o->compression == NULL, !o->has_segment_bytes,
+		!o->has_segment_age, !o->has_retention_age, !o->has_retention_bytes, !o->has_max_record_bytes,
+		o->timestamp_type == NULL, o->cleanup_policy == NULL};
 
 	fl_config_execute("UPDATE fleetlog.stream_config SET"
 					  " durability = coalesce($2, durability), compression = coalesce($3, compression),"
@@ -364,8 +373,9 @@ update_config(Oid stream, const StreamOptions *o)
 					  " segment_age = CASE WHEN $5 IS NULL THEN segment_age ELSE nullif($5, interval '0') END,"
 					  " retention_age = CASE WHEN $6 IS NULL THEN retention_age ELSE nullif($6, interval '0') END,"
 					  " retention_bytes = CASE WHEN $7 IS NULL THEN retention_bytes ELSE nullif($7, 0) END,"
-					  " max_record_bytes = CASE WHEN $8 IS NULL THEN max_record_bytes ELSE nullif($8, 0) END"
-					  " WHERE stream = $1", 8, types, values, nulls);
+					  " max_record_bytes = CASE WHEN $8 IS NULL THEN max_record_bytes ELSE nullif($8, 0) END,"
+					  " timestamp_type = coalesce($9, timestamp_type), cleanup_policy = coalesce($10, cleanup_policy)"
+					  " WHERE stream = $1", 10, types, values, nulls);
 }
 
 Datum
@@ -385,6 +395,8 @@ fl_sql_alter_stream(PG_FUNCTION_ARGS)
 	o.durability = text_arg(fcinfo, 2);
 	o.compression = text_arg(fcinfo, 3);
 	read_number_args(fcinfo, 4, &o);
+	o.timestamp_type = text_arg(fcinfo, 9);
+	o.cleanup_policy = text_arg(fcinfo, 10);
 	check_options(&o);
 	check_numbers(&o, true);
 	if (!PG_ARGISNULL(1) && o.shards < shards)

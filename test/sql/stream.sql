@@ -36,6 +36,7 @@ SELECT fleetlog.create_stream('fl_c', durability => 'often');
 SELECT fleetlog.create_stream('fl_c', durability => 'quorum');
 SELECT fleetlog.create_stream('fl_c', compression => 'gzip');
 SELECT fleetlog.create_stream('fl_c', timestamp_type => 'now');
+SELECT fleetlog.create_stream('fl_c', cleanup_policy => 'delete,compact');
 SELECT fleetlog.create_stream('fl_c', segment_bytes => 0);
 SELECT fleetlog.create_stream('fl_c', retention_age => '-1 day');
 SELECT fleetlog.create_stream('fl_c', max_record_bytes => 0);
@@ -50,6 +51,10 @@ SELECT fleetlog.alter_stream('fl_a', compression => 'zstd', retention_age => '7 
 SELECT shards, durability, compression, segment_bytes, retention_age, retention_bytes, max_record_bytes FROM fleetlog.stream WHERE name = 'fl_a';
 SELECT fleetlog.alter_stream('fl_a', retention_age => '0', retention_bytes => 0, segment_bytes => 0, max_record_bytes => 0);
 SELECT shards, durability, compression, segment_bytes, retention_age, retention_bytes, max_record_bytes FROM fleetlog.stream WHERE name = 'fl_a';
+SELECT fleetlog.alter_stream('fl_a', timestamp_type => 'create', cleanup_policy => 'compact');
+SELECT fleetlog.alter_stream('fl_a');
+SELECT timestamp_type, cleanup_policy FROM fleetlog.stream WHERE name = 'fl_a';
+SELECT fleetlog.alter_stream('fl_a', timestamp_type => 'append', cleanup_policy => 'delete');
 SELECT fleetlog.alter_stream('fl_a', shards => 4);
 SELECT generation, shards, cardinality(tails) FROM fleetlog.shard_map_config WHERE stream = 'fl_a'::regclass ORDER BY generation;
 SELECT relid FROM pg_partition_tree('fl_a') ORDER BY level, relid::text;
