@@ -348,12 +348,7 @@ try_register(FlMqttConn *conn)
 			}
 			conn->registered = true;
 			fl_mqtt_decode_kept(conn, &connect);
-			set_limits(conn);
-			if (connect.will.present &&
-				fl_topic_levels(connect.will.topic.data, connect.will.topic.len) > conn->max_levels)
-				fl_mqtt_refuse_connect(conn, FL_MQTT_RC_TOPIC_NAME_INVALID, "its will topic has too many levels");
-			else
-				fl_mqtt_open_session(conn, &connect);
+			fl_mqtt_open_session(conn, &connect);
 			break;
 		case FL_REGISTER_TAKEOVER:
 			if (conn->state == FL_MQTT_STATE_TAKING_OVER)
@@ -391,11 +386,12 @@ fl_mqtt_retry_takeovers(FlMqttDoor *door)
 void
 fl_mqtt_logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 {
+	FlMqttReason reason;
+	const char *why;
+
 	/* Whatever is remembered of a role's password, what the server says now counts. */
 	if (conn->pending->identity.kind == FL_IDENTITY_ROLE)
 	{
-		const char *why;
-
 		fl_mqtt_begin_transaction(conn->door);
 		why = fl_role_admit(&conn->pending->identity);
 		if (why != NULL)
@@ -405,6 +401,14 @@ fl_mqtt_logged_in(FlMqttConn *conn, const FlMqttConnect *connect)
 		}
 	}
 	set_who(conn, connect);
+	set_limits(conn);
+	/* Before it takes anybody over. */
+	reason = connect->will.present ? fl_mqtt_judge_will(conn, connect, &why) : FL_MQTT_RC_SUCCESS;
+	if (reason != FL_MQTT_RC_SUCCESS)
+	{
+		fl_mqtt_refuse_login(conn, connect, reason, why);
+		return;
+	}
 	fl_mqtt_make_key(&conn->pending->identity, conn->who->text + conn->who->tenant_len + conn->who->device_len + 2,
 					 conn->who->client_id_len, &conn->key);
 	try_register(conn);

@@ -355,7 +355,7 @@ handle_packet(FlMqttConn *conn, const FlMqttFrame *frame, FlMqttPacket *packet)
 		case FL_MQTT_PUBREL:
 			return fl_mqtt_handle_pubrel(conn, &packet->u.ack);
 		case FL_MQTT_SUBSCRIBE:
-			if (!fl_mqtt_may_subscribe(conn, packet))
+			if (!fl_mqtt_has_settled(conn) || !fl_mqtt_may_subscribe(conn, packet))
 				return false;
 			fl_mqtt_handle_subscribe(conn, &packet->u.subscribe);
 			break;

@@ -58,6 +58,7 @@ create_door(int index)
 	door->context = context;
 	door->turn = AllocSetContextCreate(context, "fleetlog turn", ALLOCSET_DEFAULT_SIZES);
 	dlist_init(&door->full);
+	dlist_init(&door->settling);
 	dlist_init(&door->taking_over);
 	dlist_init(&door->logins);
 	dlist_init(&door->lagging);
@@ -148,6 +149,7 @@ acknowledge(FlMqttDoor *door)
 {
 	if (fl_ingest_poll(door->ingest) > 0)
 		fl_net_flush(door->net);
+	fl_mqtt_resume_settled(door);
 }
 
 static void
@@ -284,7 +286,8 @@ next_wait(FlMqttDoor *door, long ingest_wait)
 		return 0;
 	if (fl_net_now(door->net) < door->news_due_ms)
 		wait = fl_door_shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);
-	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins) ||
+	if (!dlist_is_empty(&door->taking_over) || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->settling) ||
+		!dlist_is_empty(&door->logins) ||
 		!dlist_is_empty(&door->retained) || !dlist_is_empty(&door->opening) ||
 		door->share_waiting || door->read_full || !dlist_is_empty(&door->draining) || fl_mqtt_wills_wait())
 		wait = fl_door_shorter(wait, FL_MQTT_TAKEOVER_POLL_MS);

@@ -70,6 +70,7 @@
 #define FL_MQTT_LOGIN_QUEUE      4096         /* logins that wait for the authentication worker */
 #define FL_MQTT_TAKEOVER_MS      10000        /* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
+#define FL_MQTT_SETTLE_MS        1000 /* that a SUBSCRIBE waits for what its client has published */
 #define FL_MQTT_NEWS_MS          2000 /* within which invalidations come after they were announced */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_FEED_PAGES       2048 /* likewise, where there is nothing on them */
@@ -370,7 +371,8 @@ struct FlMqttConn
 	uint32 session_expiry_s;
 	uint16 session_pending; /* what was handed over for the session and has no answer yet */
 	int64 last_packet_ms; /* the last packet from the client (MQTT-3.1.2-22) */
-	dlist_node wait_node; /* in door->full, taking_over, opening or logins */
+	dlist_node wait_node; /* in door->full, settling, taking_over, opening or logins */
+	uint64 published_to;  /* fl_ingest_added behind its last PUBLISH; 0: none that a SUBSCRIBE would have to wait for */
 	uint64 published;     /* PUBLISH received */
 	uint64 packets_in;
 	uint64 packets_out;
@@ -385,7 +387,7 @@ struct FlMqttConn
 	uint8 state;          /* FlMqttState */
 	uint8 version;        /* FlMqttVersion */
 	bool registered;
-	bool full;    /* in door->full: ingest had no room */
+	bool full;    /* in door->full or door->settling: it is read no further now */
 	bool no_will; /* DISCONNECT 0x00 was received */
 	bool stats_dirty;
 	bool out_paused;  /* reading paused because the client reads no answers */
@@ -480,6 +482,7 @@ struct FlMqttDoor
 	int unwaited; /* turns since the last wait */
 
 	dlist_head full; /* connections waiting for room in ingest */
+	dlist_head settling; /* those whose SUBSCRIBE waits for what they have published before */
 	dlist_head taking_over;
 	dlist_head opening; /* those whose session cannot be looked up or written yet */
 	struct HTAB *leaving; /* closed connections whose messages are under way */
@@ -662,6 +665,9 @@ extern bool fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlErro
 extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
 							 const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why);
 extern void fl_mqtt_resume_full(FlMqttDoor *door);
+/* False: SUBSCRIBE waits until what the client has published before is in the log, a second at most. */
+extern bool fl_mqtt_has_settled(FlMqttConn *conn);
+extern void fl_mqtt_resume_settled(FlMqttDoor *door);
 extern void fl_mqtt_one_less_unacked(FlMqttConn *conn);
 
 /* in qos2.c */
@@ -970,6 +976,8 @@ extern void fl_mqtt_report_stats(FlMqttDoor *door);
 
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);
+/* The same where it is known who wants it: what would not be published as things are is refused while its client can be told. */
+extern FlMqttReason fl_mqtt_judge_will(FlMqttConn *conn, const FlMqttConnect *connect, const char **why);
 extern void fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect);
 /* The connection is closing: its will is published, left to its session, or discarded. */
 extern void fl_mqtt_leave_will(FlMqttConn *conn);

@@ -376,6 +376,7 @@ fl_mqtt_handle_publish(FlMqttConn *conn, FlMqttPublish *publish)
 	}
 	FL_COUNT(FL_C_PUBLISH_IN, 1);
 	conn->published++;
+	conn->published_to = fl_ingest_added(conn->door->ingest);
 	conn->stats_dirty = true;
 	/* 3.x cannot be told; there the message is a message and nothing is retained. */
 	if (err == FL_ERR_RETAIN)
@@ -414,6 +415,48 @@ fl_mqtt_resume_full(FlMqttDoor *door)
 		dlist_delete(&conn->wait_node);
 		conn->wait_node.next = conn->wait_node.prev = NULL;
 		conn->full = false;
+		fl_mqtt_resume(conn);
+	}
+}
+
+/*
+ * What a client has published lies before what it asks for afterwards: a subscription that
+ * is made later does not select it, and finds it among the retained values.  False: some
+ * of it is on its way to the log yet.
+ */
+bool
+fl_mqtt_has_settled(FlMqttConn *conn)
+{
+	FlMqttDoor *door = conn->door;
+
+	if (conn->published_to == 0 || fl_ingest_await(door->ingest, conn->published_to))
+	{
+		conn->published_to = 0;
+		return true;
+	}
+	conn->full = true;
+	dlist_push_tail(&door->settling, &conn->wait_node);
+	fl_net_pause(&conn->net);
+	return false;
+}
+
+/* A shard that is held, or a quorum that is away, must not keep a client from subscribing. */
+void
+fl_mqtt_resume_settled(FlMqttDoor *door)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify (iter, &door->settling)
+	{
+		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
+
+		if (!fl_ingest_await(door->ingest, conn->published_to) &&
+			fl_net_now(door->net) - conn->last_packet_ms < FL_MQTT_SETTLE_MS)
+			continue;
+		dlist_delete(&conn->wait_node);
+		conn->wait_node.next = conn->wait_node.prev = NULL;
+		conn->full = false;
+		conn->published_to = 0;
 		fl_mqtt_resume(conn);
 	}
 }

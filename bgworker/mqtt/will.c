@@ -81,6 +81,37 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 	return FL_MQTT_RC_SUCCESS;
 }
 
+/*
+ * As the rights and mounts are now; they may be others when it is published, where they
+ * are asked again.
+ */
+FlMqttReason
+fl_mqtt_judge_will(FlMqttConn *conn, const FlMqttConnect *connect, const char **why)
+{
+	const FlMqttWill *will = &connect->will;
+	const char *topic = (const char *) will->topic.data;
+	const FlMount *mount = fl_mount_match(topic, will->topic.len);
+	int levels = fl_topic_levels(will->topic.data, will->topic.len);
+	const char *rule;
+
+	if (levels > conn->max_levels || (mount != NULL && mount->max_topic_levels > 0 && levels > mount->max_topic_levels))
+	{
+		*why = "its will topic has too many levels";
+		return FL_MQTT_RC_TOPIC_NAME_INVALID;
+	}
+	if (!fl_acl_check(fl_mqtt_identity(conn), FL_ACTION_PUBLISH, topic, will->topic.len, &rule))
+	{
+		*why = "it has no right to publish to the topic of its will";
+		return FL_MQTT_RC_NOT_AUTHORIZED;
+	}
+	if (mount != NULL && mount->max_payload_bytes > 0 && will->payload.len > (uint32) mount->max_payload_bytes)
+	{
+		*why = "its will is larger than max_payload_bytes of its mount";
+		return FL_MQTT_RC_QUOTA_EXCEEDED;
+	}
+	return FL_MQTT_RC_SUCCESS;
+}
+
 void
 fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect)
 {

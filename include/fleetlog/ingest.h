@@ -134,6 +134,16 @@ extern int	fl_ingest_poll(FlIngest *ing);
 /* Bytes and records queued or under way, for shutdown and views. */
 extern int64 fl_ingest_outstanding(FlIngest *ing);
 
+/* How many records have ever been added: where one that is added next will be. */
+extern uint64 fl_ingest_added(const FlIngest *ing);
+
+/*
+ * True: of the first so many that were added none is on its way any more, each is
+ * durable or has failed.  Else they do not linger from here on, and the door is woken
+ * when they may have passed.
+ */
+extern bool fl_ingest_await(FlIngest *ing, uint64 added);
+
 /* True while the given stream's shard for this key has room for len more bytes. */
 extern bool fl_ingest_has_room(FlIngest *ing);
 

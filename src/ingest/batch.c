@@ -68,6 +68,7 @@ fl_ingest_batch_open(FlIngest *ing, const FlIngestRecord *rec)
 	reset_batch(batch);
 	batch->codec = rec->codec;
 	batch->shards = rec->shards;
+	batch->before = ing->added;
 	batch->mounts = rec->mounts;
 	batch->since = batch->grown = GetCurrentTimestamp();
 	batch->seen = 0;

@@ -292,6 +292,7 @@ add_record(FlIngest *ing, const FlIngestRecord *rec, int reserved, const uint8 *
 		return res == FL_TOO_LARGE ? FL_ERR_RECORD_TOO_LARGE : FL_ERR_MALFORMED;
 	fl_ingest_charge(ing, s, b, size);
 	ing->nrecords++;
+	ing->added++;
 	s->stream->nrecords++;
 	s->stream->shards = rec->shards;
 	if (b->nrecords >= FL_INGEST_MAX_RECORDS)
@@ -336,10 +337,57 @@ fl_ingest_add_events(FlIngest *ing, const FlIngestEvents *events)
 
 /* ---- handing over -------------------------------------------------------------------- */
 
+bool
+fl_ingest_is_awaited(const FlIngest *ing, const FlIngestBatch *b)
+{
+	return b->nwaiters > 0 || b->before < ing->awaited;
+}
+
+/* Has all that was added first left its queues?  These are left at their front only. */
+static bool
+has_passed(FlIngest *ing, uint64 added)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &ing->busy)
+	{
+		FlIngestShard *s = dlist_container(FlIngestShard, node, iter.cur);
+
+		const FlIngestBatch *first;
+
+		if (dlist_is_empty(&s->batches))
+			continue;
+		first = dlist_head_element(FlIngestBatch, node, &s->batches);
+		if (first->nrecords > 0 && first->before < added)
+			return false;
+	}
+	return ing->releasing == NULL || ing->releasing->before >= added;
+}
+
+uint64
+fl_ingest_added(const FlIngest *ing)
+{
+	return ing->added;
+}
+
+bool
+fl_ingest_await(FlIngest *ing, uint64 added)
+{
+	if (has_passed(ing, added))
+		return true;
+	ing->awaited = Max(ing->awaited, added);
+	fl_ingest_note_owed(ing);
+	return false;
+}
+
 void
 fl_ingest_note_owed(FlIngest *ing)
 {
-	uint32		owed = ing->nwaiting > 0 ? 1 : 0;
+	uint32		owed;
+
+	if (ing->awaited != 0 && has_passed(ing, ing->awaited))
+		ing->awaited = 0;
+	owed = ing->nwaiting > 0 || ing->awaited != 0 ? 1 : 0;
 
 	if (pg_atomic_read_u32(&fl_shared->doors[ing->door].owed) != owed)
 		pg_atomic_write_u32(&fl_shared->doors[ing->door].owed, owed);
@@ -444,7 +492,7 @@ open_batch_is_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_m
 		return false;
 	if (s->nunderway > 0 && !may_join_turn(s))
 		return false;
-	if (b->nwaiters > 0)
+	if (fl_ingest_is_awaited(ing, b))
 		return !fl_gather_is_wise(ing->door, b->since, now, wait_ms);
 	until = lingers_until(b, now);
 	if (now >= until)

@@ -75,6 +75,7 @@ typedef struct FlIngestBatch
 	int64		min_created;
 	int64		max_created;
 	TimestampTz since;			/* first record */
+	uint64		before;			/* how many records had been added before it */
 	TimestampTz grown;			/* when fl_ingest_flush first saw what is in it now */
 	int32		seen;			/* records that it saw then */
 	FlWaiter   *waiters;
@@ -160,6 +161,8 @@ struct FlIngest
 	int			nsent;			/* not answered */
 	int64		charged;		/* bytes */
 	int64		nrecords;		/* queued or under way */
+	uint64		added;			/* ever */
+	uint64		awaited;		/* so many of these are waited for, waiters or not; 0: none */
 	int64		nwaiting;		/* records somebody waits for, of batches handed over */
 	FlIngestBatch *kept[FL_INGEST_KEEP];
 	int			nkept;
@@ -231,6 +234,9 @@ extern void fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now
 extern void fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEntry *entry);
 extern void fl_ingest_under_way(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);
 extern void fl_ingest_note_owed(FlIngest *ing);
+
+/* Does somebody wait for a record of the batch, or for all up to one of it? */
+extern bool fl_ingest_is_awaited(const FlIngest *ing, const FlIngestBatch *b);
 
 /* Take a batch off its queue and free it. */
 extern void fl_ingest_drop_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);

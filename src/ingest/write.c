@@ -65,7 +65,7 @@ is_allowed(void)
 
 /* Batches that are closed, none of them behind one that the appender has. */
 static bool
-has_ready(FlIngestShard *s, bool *awaited)
+has_ready(const FlIngest *ing, FlIngestShard *s, bool *awaited)
 {
 	dlist_iter	iter;
 	bool		ready = false;
@@ -80,7 +80,7 @@ has_ready(FlIngestShard *s, bool *awaited)
 		if (b->state != FL_BATCH_READY)
 			continue;
 		ready = true;
-		waits |= b->nwaiters > 0;
+		waits |= fl_ingest_is_awaited(ing, b);
 	}
 	*awaited |= ready && waits;
 	return ready;
@@ -98,7 +98,7 @@ choose(FlIngest *ing, Direct *d)
 		FlIngestShard *s = dlist_container(FlIngestShard, node, iter.cur);
 
 		fl_ingest_close_due(ing, s, now, &wait_ms);
-		if (d->nshards < MAX_SHARDS && has_ready(s, &d->awaited))
+		if (d->nshards < MAX_SHARDS && has_ready(ing, s, &d->awaited))
 			d->shards[d->nshards++] = s;
 	}
 }

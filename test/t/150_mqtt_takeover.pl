@@ -73,13 +73,18 @@ for my $n (1 .. 20)
     ok($listener->quiet(1), 'and only one');
 }
 is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d1/will' AND device = 'd1'"), '24', 'every will is a record of its device');
-# A will outside the device's rights is refused at CONNECT or never published.
+# A will outside the device's rights is refused at CONNECT, before anybody is taken over.
 {
-    my $a = $s->raw;
-    my $ack = $a->login(client_id => 'z', user => 'acme/d1', password => 'pw-d1', will => { topic => 'acme/d2/will', payload => 'x' });
-    $a->reset if ref $ack && $ack->{reason} == 0;
+    my $old = $s->device('d1', client_id => 'z');
+
+    for my $version (4, 5)
+    {
+        my $ack = $s->raw(version => $version)->login(client_id => 'z', user => 'acme/d1', password => 'pw-d1', will => { topic => 'acme/d2/will', payload => 'x' });
+        is(ref $ack ? $ack->{reason} : $ack, $version == 5 ? 0x87 : 5, "a will on another device's topic is refused at CONNECT (version $version)");
+    }
+    ok($old->ping, 'and takes nobody over');
     $s->device('d2')->publish_acked('acme/d2/t', 'after');
-    is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d2/will'"), '0', "a will on another device's topic is not published");
+    is($s->sql("SELECT count(*) FROM telemetry WHERE key = 'acme/d2/will'"), '0', 'nor is it published');
 }
 
 {

@@ -223,6 +223,38 @@ for my $i (1 .. 40)
 }
 is($missed, 0, 'M5: 40 subscribers beside a writer each saw the last value, none twice');
 
+# What a client has published lies before what it subscribes to afterwards, in one breath too: the retained value is there, and
+# nothing comes as new.  A SUBSCRIBE does not wait until a batch of QoS 0 has lingered.
+{
+    my $linger = $s->sql('SHOW fleetlog.linger');
+    $s->set_conf('fleetlog.linger' => '10s');
+    for my $version (4, 5)
+    {
+        for my $session (0, 1)
+        {
+            my $c = client(version => $version, clean => $session ? 0 : 1, $session && $version == 5 ? (properties => [ [ 17, 1000 ] ]) : ());
+            for my $qos (0, 1)
+            {
+                my $topic = "order/$version/$session/$qos";
+                my $filter = pack('n', $c->next_pid) . ($version == 5 ? "\0" : '') . pack('n/a*', $topic) . chr(2);
+                my $began = time;
+                $c->send_raw($c->publish_packet($topic, 'value', qos => $qos, pid => $c->next_pid, retain => 1) . $c->publish_packet($topic, 'passing', qos => $qos, pid => $c->next_pid)
+                    . "\x82" . chr(length $filter) . $filter);
+                my @names;
+                while (my $packet = $c->read_packet)
+                {
+                    if ($packet->{name} eq 'PUBLISH') { push @names, "$packet->{payload}/$packet->{retain}"; last }
+                    push @names, $packet->{name};
+                }
+                is("@names", ($qos ? 'PUBACK PUBACK ' : '') . 'SUBACK value/1', "a SUBSCRIBE lies behind what its client has published (version $version, session $session, QoS $qos)");
+                cmp_ok(time - $began, '<', 5, 'and waits for no lingering');
+                ok($c->quiet(0.2), 'nothing of it comes as new') if $qos == 0;
+            }
+        }
+    }
+    $s->set_conf('fleetlog.linger' => $linger);
+}
+
 # A locked row: its retained publisher waits for the PUBACK, everybody else goes on, nothing is lost (issue 4).
 $p->publish_acked("lock/$_", 'first', retain => 1) for 1 .. 5;
 my $holder = $s->session;

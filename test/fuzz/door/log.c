@@ -455,6 +455,7 @@ typedef struct Waiting
 
 static Waiting *first_waiting;
 static Waiting **last_waiting = &first_waiting;
+static uint64 fake_ingest_added;
 static FlIngestDone done;
 static void *done_arg;
 int fake_ingest_answers = -1;
@@ -582,6 +583,7 @@ add_waiting(void)
 {
 	Waiting *w = calloc(1, sizeof(Waiting));
 
+	fake_ingest_added++;
 	*last_waiting = w;
 	last_waiting = &w->next;
 	return w;
@@ -722,6 +724,19 @@ int64
 fl_ingest_outstanding(FlIngest *ing)
 {
 	return fake_ingest_waiting();
+}
+
+uint64
+fl_ingest_added(const FlIngest *ing)
+{
+	return fake_ingest_added;
+}
+
+/* In their order, one by one. */
+bool
+fl_ingest_await(FlIngest *ing, uint64 added)
+{
+	return fake_ingest_added - (uint64) fake_ingest_waiting() >= added;
 }
 
 bool
