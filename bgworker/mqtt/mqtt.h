@@ -70,7 +70,6 @@
 #define FL_MQTT_LOGIN_QUEUE      4096         /* logins that wait for the authentication worker */
 #define FL_MQTT_TAKEOVER_MS      10000        /* for the other connection to go */
 #define FL_MQTT_TAKEOVER_POLL_MS 20
-#define FL_MQTT_SETTLE_MS        1000 /* that a SUBSCRIBE waits for what its client has published */
 #define FL_MQTT_NEWS_MS          2000 /* within which invalidations come after they were announced */
 #define FL_MQTT_FEED_RECORDS     4096 /* per feed and turn */
 #define FL_MQTT_FEED_PAGES       2048 /* likewise, where there is nothing on them */
@@ -603,8 +602,6 @@ extern void fl_mqtt_each(FlMqttDoor *door, void (*f)(FlMqttConn *conn));
 /* Whoever reads catalog or log in a turn calls it first; it ends with the turn. */
 extern void fl_mqtt_begin_transaction(FlMqttDoor *door);
 
-/* An error was caught outside of the turn's own boundary: aborts what there is, and logs it. */
-
 /* in connect.c */
 extern void fl_mqtt_handle_connect(FlMqttConn *conn, const FlMqttFrame *frame, const FlMqttConnect *connect);
 extern void fl_mqtt_refuse_connect(FlMqttConn *conn, FlMqttReason reason, const char *why);
@@ -665,7 +662,6 @@ extern bool fl_mqtt_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlErro
 extern FlError fl_mqtt_route(FlMqttDoor *door, const FlIdentity *identity, const char *client_id, Size client_id_len,
 							 const FlMqttPublish *publish, FlMqttVersion version, uint64 conn_id, const char **why);
 extern void fl_mqtt_resume_full(FlMqttDoor *door);
-/* False: SUBSCRIBE waits until what the client has published before is in the log, a second at most. */
 extern bool fl_mqtt_has_settled(FlMqttConn *conn);
 extern void fl_mqtt_resume_settled(FlMqttDoor *door);
 extern void fl_mqtt_one_less_unacked(FlMqttConn *conn);
@@ -976,7 +972,6 @@ extern void fl_mqtt_report_stats(FlMqttDoor *door);
 
 /* in will.c */
 extern FlMqttReason fl_mqtt_check_will(const FlMqttConnect *connect, const char **why);
-/* The same where it is known who wants it: what would not be published as things are is refused while its client can be told. */
 extern FlMqttReason fl_mqtt_judge_will(FlMqttConn *conn, const FlMqttConnect *connect, const char **why);
 extern void fl_mqtt_keep_will(FlMqttConn *conn, const FlMqttConnect *connect);
 /* The connection is closing: its will is published, left to its session, or discarded. */

@@ -419,6 +419,8 @@ fl_mqtt_resume_full(FlMqttDoor *door)
 	}
 }
 
+#define SETTLE_MS 1000 /* that a SUBSCRIBE waits */
+
 /*
  * What a client has published lies before what it asks for afterwards: a subscription that
  * is made later does not select it, and finds it among the retained values.  False: some
@@ -451,7 +453,7 @@ fl_mqtt_resume_settled(FlMqttDoor *door)
 		FlMqttConn *conn = dlist_container(FlMqttConn, wait_node, iter.cur);
 
 		if (!fl_ingest_await(door->ingest, conn->published_to) &&
-			fl_net_now(door->net) - conn->last_packet_ms < FL_MQTT_SETTLE_MS)
+			fl_net_now(door->net) - conn->last_packet_ms < SETTLE_MS)
 			continue;
 		dlist_delete(&conn->wait_node);
 		conn->wait_node.next = conn->wait_node.prev = NULL;

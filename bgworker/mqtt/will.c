@@ -82,6 +82,7 @@ fl_mqtt_check_will(const FlMqttConnect *connect, const char **why)
 }
 
 /*
+ * What would not be published is refused while its client can be told.
  * As the rights and mounts are now; they may be others when it is published, where they
  * are asked again.
  */
