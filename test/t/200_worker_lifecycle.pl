@@ -30,11 +30,11 @@ sub others_unharmed
     return;
 }
 
-sub all_run { $s->wait_for("SELECT count(*) = 9 FROM fleetlog.stat_worker WHERE state NOT LIKE 'starting%'"); return; }
+sub all_run { $s->wait_for("SELECT count(*) = 10 FROM fleetlog.stat_worker WHERE state NOT LIKE 'starting%'"); return; }
 
 all_run();
 my $server = started();
-$s->wait_for("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'", '9', 'pg_stat_activity to show each process by its name');
+$s->wait_for("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'fleetlog%'", '10', 'pg_stat_activity to show each process by its name');
 
 # SIGTERM to each role.
 for my $role ((map { "${_}0" } @kinds), 'front_door0', 'front_door1')
@@ -110,7 +110,7 @@ pass('resumed');
 $s->sql('CREATE ROLE nobody; CREATE ROLE boss IN ROLE fleetlog_admin');
 like($s->sql_error('SET ROLE nobody; SELECT fleetlog.pause()'), qr/42501/, 'pause() is not for everybody');
 like($s->sql_error('SET ROLE nobody; SELECT * FROM fleetlog.stat_connection'), qr/42501/, 'nor are connections shown to everybody');
-is($s->sql('SET ROLE boss; SELECT count(*) FROM fleetlog.stat_worker'), '9', 'fleetlog_admin sees the workers');
+is($s->sql('SET ROLE boss; SELECT count(*) FROM fleetlog.stat_worker'), '10', 'fleetlog_admin sees the workers');
 
 # A stop point holds back exactly who reaches it, and a shutdown is not held up by it.
 $s->stop_points('keeper_turn');

@@ -12,7 +12,7 @@ $s->fleet(shards => 2, devices => 3);
 my $started = $s->sql('SELECT pg_postmaster_start_time()');
 my $checkpointer = $s->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
 $s->wait_for("SELECT string_agg(kind || '*' || n, ' ' ORDER BY kind) FROM (SELECT kind, count(*) n FROM fleetlog.stat_worker WHERE pid IS NOT NULL GROUP BY kind) x",
-    'appender*1 auth*1 confirmer*1 flusher*1 front_door*2 keeper*1 launcher*1 reader*1', 'all processes to be there');
+    'appender*1 auth*1 commands*1 confirmer*1 flusher*1 front_door*2 keeper*1 launcher*1 reader*1', 'all processes to be there');
 
 my $load = FleetlogTest::Load->new($s, devices => 3, subscribe => 0, run => 'w');
 for my $kind (qw(appender flusher confirmer keeper auth reader front_door launcher))
@@ -24,9 +24,9 @@ for my $kind (qw(appender flusher confirmer keeper auth reader front_door launch
         my $pid = $s->sql("SELECT min(pid) FROM fleetlog.stat_worker WHERE kind = '$kind' AND pid IS NOT NULL");
         $s->sql("SELECT $how($pid)");
         $load->pump(0.5);
-        $s->wait_for("SELECT count(*) = 9 AND bool_and(pid <> $pid) FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind")
+        $s->wait_for("SELECT count(*) = 10 AND bool_and(pid <> $pid) FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind")
           if $how eq 'pg_terminate_backend';
-        $s->wait_for("SELECT count(*) = 9 FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind");
+        $s->wait_for("SELECT count(*) = 10 FROM fleetlog.stat_worker WHERE pid IS NOT NULL", 't', "all processes after $how of $kind");
         $load->cut_off;
         $s->wait_for_mqtt;
         # A process that was told may end only now, and take a log-in with it; whoever comes again is served.
