@@ -7,12 +7,13 @@
  */
 #include "postgres.h"
 
+#include "admin.h"
 #include "group.h"
 #include "kafka.h"
 
 /* By key. */
 static const FlKafkaEntry entries[] = {
-	{FL_KAFKA_METADATA, 0, fl_kafka_handle_metadata},
+	{FL_KAFKA_METADATA, FL_KAFKA_KEEPS, fl_kafka_handle_metadata},
 	{FL_KAFKA_OFFSET_COMMIT, FL_KAFKA_KEEPS, fl_kafka_handle_offset_commit},
 	{FL_KAFKA_OFFSET_FETCH, FL_KAFKA_KEEPS, fl_kafka_handle_offset_fetch},
 	{FL_KAFKA_FIND_COORDINATOR, 0, fl_kafka_handle_find_coordinator},
@@ -24,10 +25,23 @@ static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_LIST_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_list_groups},
 	{FL_KAFKA_SASL_HANDSHAKE, FL_KAFKA_OPEN, fl_kafka_handle_sasl_handshake},
 	{FL_KAFKA_API_VERSIONS, FL_KAFKA_OPEN, fl_kafka_handle_api_versions},
+	{FL_KAFKA_CREATE_TOPICS, FL_KAFKA_KEEPS, fl_kafka_handle_create_topics},
+	{FL_KAFKA_DELETE_TOPICS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_topics},
+	{FL_KAFKA_DELETE_RECORDS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_records},
+	{FL_KAFKA_DESCRIBE_ACLS, 0, fl_kafka_handle_describe_acls},
+	{FL_KAFKA_CREATE_ACLS, 0, fl_kafka_handle_create_acls},
+	{FL_KAFKA_DELETE_ACLS, 0, fl_kafka_handle_delete_acls},
+	{FL_KAFKA_DESCRIBE_CONFIGS, 0, fl_kafka_handle_describe_configs},
+	{FL_KAFKA_ALTER_CONFIGS, FL_KAFKA_KEEPS, fl_kafka_handle_alter_configs},
+	{FL_KAFKA_DESCRIBE_LOG_DIRS, FL_KAFKA_KEEPS, fl_kafka_handle_describe_log_dirs},
 	{FL_KAFKA_SASL_AUTHENTICATE, FL_KAFKA_OPEN, fl_kafka_handle_sasl_authenticate},
+	{FL_KAFKA_CREATE_PARTITIONS, FL_KAFKA_KEEPS, fl_kafka_handle_create_partitions},
 	{FL_KAFKA_DELETE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_groups},
+	{FL_KAFKA_INCREMENTAL_ALTER_CONFIGS, FL_KAFKA_KEEPS, fl_kafka_handle_incremental_alter_configs},
+	{FL_KAFKA_LIST_PARTITION_REASSIGNMENTS, 0, fl_kafka_handle_list_partition_reassignments},
 	{FL_KAFKA_OFFSET_DELETE, FL_KAFKA_KEEPS, fl_kafka_handle_offset_delete},
 	{FL_KAFKA_DESCRIBE_CLUSTER, 0, fl_kafka_handle_describe_cluster},
+	{FL_KAFKA_DESCRIBE_TOPIC_PARTITIONS, 0, fl_kafka_handle_describe_topic_partitions},
 };
 
 const FlKafkaEntry *

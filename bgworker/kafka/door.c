@@ -121,8 +121,8 @@ fire(FlTimer *timer, void *arg)
 
 /* ---- a turn ---- */
 
-static void
-refresh_catalog(FlKafkaDoor *door)
+void
+fl_kafka_refresh_catalog(FlKafkaDoor *door)
 {
 	uint64 news = pg_atomic_read_u64(&fl_shared->catalog_generation);
 
@@ -155,7 +155,7 @@ report_stats(FlKafkaDoor *door)
 static void
 work(FlKafkaDoor *door)
 {
-	refresh_catalog(door);
+	fl_kafka_refresh_catalog(door);
 	/* What is durable is acknowledged before anything new is read: others wait for it. */
 	if (fl_ingest_poll(door->ingest) > 0)
 		fl_net_flush(door->net);

@@ -54,6 +54,7 @@ typedef struct FlKafkaAsks
 	FlKafkaRequest *req;
 	int n;
 	int pending;
+	int64 timeout_ms; /* FL_KAFKA_ASK_MS */
 	FlKafkaAsk *asks;
 	void (*finish)(struct FlKafkaAsks *asks); /* answers the request */
 	void *state;                              /* the handler's */

@@ -56,6 +56,7 @@ fl_kafka_asks_create(FlKafkaRequest *req, int n, void (*finish)(FlKafkaAsks *), 
 		create_table(req->door);
 	asks->req = req;
 	asks->n = n;
+	asks->timeout_ms = FL_KAFKA_ASK_MS;
 	asks->asks = palloc0(sizeof(FlKafkaAsk) * Max(n, 1));
 	asks->finish = finish;
 	asks->state = state;
@@ -121,7 +122,7 @@ fl_kafka_asks_wait(FlKafkaAsks *asks)
 		q->i = i;
 	}
 	fl_kafka_park(asks->req, asks, on_end);
-	fl_kafka_set_timer(asks->req, FL_KAFKA_ASK_MS, on_timer);
+	fl_kafka_set_timer(asks->req, asks->timeout_ms, on_timer);
 }
 
 /* Into the request's memory: the next answer takes the place of this one. */

@@ -267,6 +267,9 @@ extern const FlKafkaEntry *fl_kafka_entry(int16 key);
 extern void fl_kafka_begin_transaction(FlKafkaDoor *door);
 extern void fl_kafka_end_transaction(FlKafkaDoor *door);
 
+/* The catalog as it is now; what lookups have returned stays good until the transaction ends. */
+extern void fl_kafka_refresh_catalog(FlKafkaDoor *door);
+
 /* A timer of whatever is no request; in_ms < 0 takes it away. */
 extern void fl_kafka_arm(FlKafkaDoor *door, FlKafkaTimer *timer, int64 in_ms);
 

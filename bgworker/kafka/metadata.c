@@ -14,6 +14,7 @@
 
 #include "access/xlog.h"
 
+#include "admin.h"
 #include "kafka.h"
 
 static const int32 our_node[] = {FL_KAFKA_NODE_ID};
@@ -144,7 +145,8 @@ describe_all(FlKafkaRequest *req, int *n)
  * As many as were asked for, each of which costs the client two bytes and us a struct: a number
  * that cannot be meant is answered by none.
  */
-#define MAX_ASKED 10000
+#define MAX_ASKED   10000
+#define MAX_CREATED 100 /* topics that one request makes; the others are unknown until it is repeated */
 
 static FlKafkaMetadataResponseTopic *
 describe_named(FlKafkaRequest *req, FlKafkaMetadataRequest *in, int *n)
@@ -161,8 +163,8 @@ describe_named(FlKafkaRequest *req, FlKafkaMetadataRequest *in, int *n)
 	return out;
 }
 
-void
-fl_kafka_handle_metadata(FlKafkaRequest *req)
+static void
+answer_metadata(FlKafkaRequest *req)
 {
 	FlKafkaMetadataRequest *in = req->message;
 	FlKafkaMetadataResponse out;
@@ -189,6 +191,53 @@ fl_kafka_handle_metadata(FlKafkaRequest *req)
 	out.controller_id = FL_KAFKA_NODE_ID;
 	fl_kafka_set_items(&out.topics, topics, n);
 	fl_kafka_answer(req, &out);
+}
+
+/* ---- topics that are made when they are asked for ---- */
+
+static void
+finish_creation(FlKafkaAdmin *admin)
+{
+	FlKafkaRequest *req = admin->req;
+	FlKafkaMetadataRequest *in = req->message;
+
+	/* What was made has to be seen in this very turn. */
+	fl_kafka_end_transaction(req->door);
+	fl_kafka_refresh_catalog(req->door);
+	fl_kafka_rewind(&in->topics);
+	answer_metadata(req);
+}
+
+/* True: topics that are missing are being made, and the answer comes later. */
+static bool
+makes_topics(FlKafkaRequest *req)
+{
+	FlKafkaMetadataRequest *in = req->message;
+	FlKafkaMetadataRequestTopic asked;
+	FlKafkaBytes names[MAX_CREATED];
+	FlKafkaAdmin *admin;
+	int n = 0;
+
+	if (!fl_kafka_auto_create_topics || !in->allow_auto_topic_creation || req->conn->identity == NULL ||
+		req->conn->identity->kind != FL_IDENTITY_ROLE)
+		return false;
+	while (n < MAX_CREATED && fl_kafka_next(&in->topics, &asked))
+		if (asked.name.len >= 0 && fl_kafka_topic_is_legal(asked.name) &&
+			fl_kafka_find_topic(req->door, asked.name) == NULL)
+			names[n++] = asked.name;
+	fl_kafka_rewind(&in->topics);
+	admin = n == 0 ? NULL : fl_kafka_admin_auto_create(req, names, n, finish_creation);
+	if (admin == NULL)
+		return false;
+	fl_kafka_admin_wait(admin);
+	return true;
+}
+
+void
+fl_kafka_handle_metadata(FlKafkaRequest *req)
+{
+	if (!makes_topics(req))
+		answer_metadata(req);
 }
 
 /* ---- DescribeCluster ---- */

@@ -9,6 +9,7 @@
 #include "utils/guc.h"
 
 #include "fleetlog/kafka.h"
+#include "admin.h"
 #include "kafka.h"
 
 char *fl_kafka_listen = "";
@@ -141,4 +142,8 @@ fl_kafka_define_settings(void)
 	DefineCustomIntVariable("fleetlog.kafka_max_request", "Largest request of a Kafka client.",
 							"A larger one ends the connection. Before login it is 64 kB.", &fl_kafka_max_request_kb,
 							16384, 1024, 102400, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("fleetlog.kafka_auto_create_topics",
+							 "Is a topic made when a role's client asks for one that is missing?",
+							 "The role needs the rights that create_stream asks for.", &fl_kafka_auto_create_topics, false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }

@@ -12,6 +12,10 @@
  * An error aborts the transaction; its requests are then done one by one, so that
  * one of them alone is refused.
  *
+ * What clients ask as administrators (topic_admin.h) goes through the same queue: one
+ * request a turn, in a transaction of its own, so that commits wait for one of them at
+ * most.  One that meets a lock stays in the queue and is done again a little later.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -27,10 +31,12 @@
 
 #include "fleetlog/groups.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/topic_admin.h"
 #include "fleetlog/worker.h"
 
 #define BATCH			128 /* requests of a transaction */
 #define ANSWER_MAX		(256 * 1024 * 1024)
+#define ADMIN_PAUSE_MS	200 /* after one that met a lock */
 
 PGDLLEXPORT void fl_main_positions(Datum arg);
 
@@ -44,12 +50,32 @@ typedef struct Job
 
 static MemoryContext turn_context;
 
-/* Copy what waits; the queue keeps it. */
+/* Admin requests are gone through in rounds: the last one that was done or tried, and when the next round may begin. */
+static uint64 admin_last = 0;
+static TimestampTz admin_not_before = 0;
+
+static void
+keep(Job *job, const FlGroupRequest *request, const uint8 *body)
+{
+	job->id = request->id;
+	job->len = request->len;
+	job->body = MemoryContextAlloc(turn_context, Max(request->len, 1));
+	memcpy(job->body, body, Max(request->len, 0));
+	fl_buf_init(&job->answer, NULL, ANSWER_MAX);
+}
+
+/*
+ * Copy what waits; the queue keeps it.  Of admin requests the next of the round, or
+ * the first of a new one; *waiting: there are some, but it is too soon for a new round.
+ */
 static int
-collect(Job *jobs)
+collect(Job *jobs, Job *admin, bool *waiting)
 {
 	uint64		after = 0;
 	int			n = 0;
+	Job			first = {0};
+
+	admin->id = 0;
 
 	while (n < BATCH)
 	{
@@ -66,13 +92,19 @@ collect(Job *jobs)
 			fl_groups_grow();
 			continue;
 		}
-		jobs[n].id = after = request.id;
-		jobs[n].len = request.len;
-		jobs[n].body = MemoryContextAlloc(turn_context, Max(request.len, 1));
-		memcpy(jobs[n].body, out->data, Max(request.len, 0));
-		fl_buf_init(&jobs[n].answer, NULL, ANSWER_MAX);
-		n++;
+		after = request.id;
+		if (!fl_topic_admin_is(out->data, request.len))
+			keep(&jobs[n++], &request, out->data);
+		else if (request.id > admin_last && admin->id == 0)
+			keep(admin, &request, out->data);
+		else if (first.id == 0)
+			keep(&first, &request, out->data);
 	}
+	*waiting = first.id != 0;
+	if (admin->id == 0 && first.id != 0 && GetCurrentTimestamp() >= admin_not_before)
+		*admin = first;
+	if (admin->id != 0)
+		admin_last = admin->id;
 	return n;
 }
 
@@ -171,10 +203,95 @@ run(Job *jobs, int n)
 	}
 }
 
+/* ---- admin requests ---------------------------------------------------------------- */
+
+static void
+do_admin(const FlTopicAdmin *admin, FlBuf *answer)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	fl_topic_admin_execute(admin, answer);
+	PopActiveSnapshot();
+	if (admin->validate_only)
+		AbortCurrentTransaction();
+	else
+		CommitTransactionCommand();
+}
+
+/* NULL when it was done, else the error, in the turn's context. */
+static ErrorData *
+try_admin(const FlTopicAdmin *admin, FlBuf *answer)
+{
+	ErrorData  *volatile error = NULL;
+	MemoryContext old = CurrentMemoryContext;
+
+	fl_worker_die_at_once = true;
+	PG_TRY();
+	{
+		do_admin(admin, answer);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(turn_context);
+		error = CopyErrorData();
+		if (!fl_topic_admin_is_told(admin, error))
+			EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	fl_worker_die_at_once = false;
+	MemoryContextSwitchTo(old);
+	FL_COUNT(FL_C_TURNS, 1);
+	return error;
+}
+
+/* One that meets a lock stays in the queue, for the next round. */
+static void
+run_admin(Job *job)
+{
+	FlTopicAdmin admin = {0};
+	ErrorData  *error;
+
+	if (!fl_topic_admin_read(job->body, job->len, &admin))
+		fl_positions_begin_answer(&job->answer, FL_KAFKA_UNKNOWN_SERVER_ERROR, false);
+	else if (GetCurrentTimestamp() > admin.deadline)
+		fl_topic_admin_write_timeout(&job->answer);
+	else if ((error = try_admin(&admin, &job->answer)) != NULL)
+	{
+		TimestampTz again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ADMIN_PAUSE_MS);
+
+		if (fl_topic_admin_may_pass(&admin, error) && again <= admin.deadline)
+		{
+			admin_not_before = again;
+			return;
+		}
+		/* The message may have to be converted. */
+		StartTransactionCommand();
+		fl_topic_admin_write_error(&job->answer, &admin, error);
+		CommitTransactionCommand();
+	}
+	answer_jobs(job, 1);
+}
+
+/* Milliseconds for which there is nothing to do but what is put into the queue. */
+static long
+idle_ms(bool admins_wait)
+{
+	if (!admins_wait)
+		return 10000;
+	return 1 + (long) Max(admin_not_before - GetCurrentTimestamp(), 0) / 1000;
+}
+
 void
 fl_main_positions(Datum arg)
 {
 	Job			jobs[BATCH];
+	Job			admin;
+	bool		admins_wait;
 
 	fl_worker_begin(FL_WORKER_POSITIONS, 0, true);
 	/* Rows that are held are passed over; this is for those that another makes at the same time. */
@@ -192,17 +309,23 @@ fl_main_positions(Datum arg)
 		MemoryContextReset(turn_context);
 		MemoryContextSwitchTo(turn_context);
 		fl_worker_turn();
-		n = collect(jobs);
+		n = collect(jobs, &admin, &admins_wait);
 		/* Over the budget of transactions: more will have come when it is looked at again. */
-		if (n > 0 && writes(jobs, n))
+		if (admin.id != 0 || (n > 0 && writes(jobs, n)))
 			pause_us = fl_budget_take();
 		if (n > 0 && pause_us == 0)
 			run(jobs, n);
+		if (admin.id != 0 && pause_us == 0)
+			run_admin(&admin);
 		for (int i = 0; i < n; i++)
 			fl_buf_free(&jobs[i].answer);
+		if (admin.id != 0)
+			fl_buf_free(&admin.answer);
 		pgstat_report_stat(false);
-		if (n == 0 || pause_us > 0)
-			fl_worker_wait(n == 0 ? 10000 : 1 + pause_us / 1000);
+		if (pause_us > 0)
+			fl_worker_wait(1 + pause_us / 1000);
+		else if (n == 0 && admin.id == 0)
+			fl_worker_wait(idle_ms(admins_wait));
 	}
 	proc_exit(0);
 }

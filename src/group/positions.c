@@ -430,6 +430,8 @@ fl_positions_execute(FlPositionsRequest *request, FlBuf *answer)
 		case FL_POSITIONS_LIST:
 			list(request, consumer, answer);
 			return;
+		case FL_POSITIONS_TOPIC_ADMIN:
+			break;
 	}
 	fl_positions_begin_answer(answer, FL_KAFKA_UNKNOWN_SERVER_ERROR, false);
 }
