@@ -373,7 +373,7 @@ list_sized(FlKafkaRequest *req, Sizes *sizes)
 		(void) add_sized(req, sizes, fl_kafka_string(pstrdup(topics[i].name)), true);
 	while (!all && fl_kafka_next(&in->topics, &topic))
 	{
-		Sized *sized = add_sized(req, sizes, topic.name, false);
+		Sized *sized = add_sized(req, sizes, topic.topic, false);
 
 		while (sized != NULL && fl_kafka_next(&topic.partitions, &index))
 			if (index >= 0 && index < sized->shards)
