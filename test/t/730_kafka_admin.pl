@@ -173,8 +173,10 @@ is($boss->topics, 'made.by-kafka_1 meanwhile theirs', 'what is deleted is no top
 
 sub flexible { my ($c, $key, $version, $body) = @_; $c->request($key, $version, $body, flexible => 1); my ($id, $answer) = $c->answer; return $answer; }
 sub new_topic { return flexible($boss, 19, 7, "\2" . "\4new" . pack('N n', 3, 1) . "\1\1\0" . pack('N c', 20000, 0) . "\0"); }
-my ($id, $error, $count) = unpack 'x6 x4 a16 s> x N', new_topic();
+my $made = new_topic();
+my ($id, $error, $count) = unpack 'x6 x4 a16 s> x N', $made;
 is("$error $count", '0 3', 'CreateTopics 7');
+is(unpack('x35 C', $made) - 1, keys(%$all) - 1, 'B3: it tells as many configurations as DescribeConfigs');
 my $answer = flexible($boss, 75, 0, "\2" . "\4new\0" . pack('N', 2) . "\xFF\0");
 like($answer, qr/new\Q$id\E/, 'A7: DescribeTopicPartitions tells the id with which it was made');
 like($answer, qr/\x01\x04new\x00\x00\x00\x02\x00\x00$/, 'two partitions of three, and where to go on');
@@ -193,6 +195,13 @@ $r = ask($boss, 35, 1, pack('N', 0xFFFFFFFF));
 i32($r); i32($r);
 is(i16($r), 0, 'sizes of topics');
 like($r->{in}, qr/meanwhile/, 'of those that one may see');
+
+# ---- what expires ----
+
+$s->sql("SELECT fleetlog.create_stream('kept', retention_age => '100 ms', cleanup_policy => 'compact'), fleetlog.create_stream('gone', retention_age => '100 ms')");
+$s->sql("SELECT fleetlog.append(s, 'k', 'v') FROM unnest('{kept,gone}'::regclass[]) s");
+$s->wait_for("SELECT fleetlog.head('gone', 0)", '1');
+is($s->sql("SELECT fleetlog.head('kept', 0)"), '0', 'with the policy compact alone nothing expires');
 
 # ---- topics that are made when they are asked for ----
 
