@@ -130,6 +130,12 @@ fl_kafka_text(FlKafkaBytes bytes)
 	return bytes.len < 0 ? NULL : pnstrdup((const char *) bytes.data, bytes.len);
 }
 
+FlKafkaBytes
+fl_kafka_admin_message(const FlKafkaVerdict *verdict)
+{
+	return fl_kafka_string(verdict->error == FL_KAFKA_NO_ERROR ? NULL : verdict->message);
+}
+
 void
 fl_kafka_admin_refuse_twins(FlKafkaAdmin *admin, const FlKafkaBytes *names)
 {

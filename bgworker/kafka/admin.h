@@ -68,6 +68,9 @@ extern void fl_kafka_admin_ask(FlKafkaAdmin *admin, int i, FlTopicAdminOp op, in
 /* All is asked: `answer` is called when every verdict is there. */
 extern void fl_kafka_admin_wait(FlKafkaAdmin *admin);
 
+/* What an answer tells of an error; null where there is none. */
+extern FlKafkaBytes fl_kafka_admin_message(const FlKafkaVerdict *verdict);
+
 /* A string of C's for what came from a client, in the request's memory; NULL for null. */
 extern const char *fl_kafka_text(FlKafkaBytes bytes);
 

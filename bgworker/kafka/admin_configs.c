@@ -228,12 +228,6 @@ end_alter(FlKafkaAdmin *admin)
 	fl_kafka_admin_wait(admin);
 }
 
-static FlKafkaBytes
-message_of(const FlKafkaVerdict *v)
-{
-	return fl_kafka_string(v->error == FL_KAFKA_NO_ERROR ? NULL : v->message);
-}
-
 static void
 answer_alter(FlKafkaAdmin *admin)
 {
@@ -245,7 +239,7 @@ answer_alter(FlKafkaAdmin *admin)
 	{
 		fl_kafka_init_alter_configs_resource_response(&results[i]);
 		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = message_of(&admin->verdicts[i]);
+		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
 		results[i].resource_type = altered->types[i];
 		results[i].resource_name = altered->names[i];
 	}
@@ -294,7 +288,7 @@ answer_incremental(FlKafkaAdmin *admin)
 	{
 		fl_kafka_init_incremental_alter_configs_alter_configs_resource_response(&results[i]);
 		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = message_of(&admin->verdicts[i]);
+		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
 		results[i].resource_type = altered->types[i];
 		results[i].resource_name = altered->names[i];
 	}

@@ -22,12 +22,6 @@ typedef struct Created
 	FlKafkaSettings *settings;
 } Created;
 
-static FlKafkaBytes
-message_of(const FlKafkaVerdict *v)
-{
-	return fl_kafka_string(v->error == FL_KAFKA_NO_ERROR ? NULL : v->message);
-}
-
 static void
 put_created_configs(FlKafkaCreateTopicsCreatableTopicResult *out, const FlKafkaSettings *settings)
 {
@@ -62,7 +56,7 @@ answer_create(FlKafkaAdmin *admin)
 		fl_kafka_init_create_topics_creatable_topic_result(r);
 		r->name = created->names[i];
 		r->error_code = v->error;
-		r->error_message = message_of(v);
+		r->error_message = fl_kafka_admin_message(v);
 		fl_kafka_set_items(&r->configs, (FlKafkaCreateTopicsCreatableTopicConfigs *) NULL, 0);
 		if (v->error != FL_KAFKA_NO_ERROR)
 			continue;
@@ -241,7 +235,7 @@ answer_delete(FlKafkaAdmin *admin)
 		results[i].name = deleted->names[i];
 		results[i].topic_id = deleted->ids[i];
 		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = message_of(&admin->verdicts[i]);
+		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
 	}
 	fl_kafka_init_delete_topics_response(&out);
 	fl_kafka_set_items(&out.responses, results, admin->n);
@@ -339,7 +333,7 @@ answer_partitions(FlKafkaAdmin *admin)
 		fl_kafka_init_create_partitions_topic_result(&results[i]);
 		results[i].name = names[i];
 		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = message_of(&admin->verdicts[i]);
+		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
 	}
 	fl_kafka_init_create_partitions_response(&out);
 	fl_kafka_set_items(&out.results, results, admin->n);
