@@ -32,7 +32,7 @@ PG_CFLAGS = -std=gnu99 $(FL_WARNINGS) $(if $(findstring clang,$(CC)),$(FL_CLANG_
 # PGXS hands clang the flags and headers that the server was built with by gcc, some of which clang does not know.
 FL_CLANG_WARNINGS = -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
 
-SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/fleetlog.map -llz4 -lzstd -lcbor -lwslay -lhttp_parser -lssl -lcrypto
+SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/fleetlog.map -llz4 -lzstd -lz -lsnappy -lcbor -lwslay -lhttp_parser -lssl -lcrypto
 
 # Bitcode for the JIT is of no use to a library whose hot paths run in its own workers.
 override with_llvm = no
@@ -86,7 +86,7 @@ $(SQL_INSTALL): $(SQL_MODULES) Makefile
 	mv $@.tmp $@
 
 # Headers of this list know nothing of the server; the others may assume that postgres.h came first.
-WIRE_HEADERS = $(wildcard $(addprefix include/fleetlog/,result.h cursor.h utf8.h murmur2.h crc32c.h record_batch.h \
+WIRE_HEADERS = $(wildcard $(addprefix include/fleetlog/,result.h cursor.h utf8.h murmur2.h crc32c.h record_batch.h batch_check.h \
 	headers.h topic.h base64.h json.h mqtt_packet.h scram_message.h log_format.h log_pack.h kafka_*.h))
 SERVER_HEADERS = $(filter-out $(WIRE_HEADERS),$(wildcard include/fleetlog/*.h))
 

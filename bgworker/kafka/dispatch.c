@@ -13,6 +13,7 @@
 
 /* By key. */
 static const FlKafkaEntry entries[] = {
+	{FL_KAFKA_PRODUCE, FL_KAFKA_OVERLAPS, fl_kafka_handle_produce},
 	{FL_KAFKA_METADATA, FL_KAFKA_KEEPS, fl_kafka_handle_metadata},
 	{FL_KAFKA_OFFSET_COMMIT, FL_KAFKA_KEEPS, fl_kafka_handle_offset_commit},
 	{FL_KAFKA_OFFSET_FETCH, FL_KAFKA_KEEPS, fl_kafka_handle_offset_fetch},

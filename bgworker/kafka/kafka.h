@@ -10,6 +10,7 @@
  *	connection.c	frames in, answers out in the order of requests, closing
  *	dispatch.c		the table of handlers; ApiVersions
  *	request.c		the life of a request: parked, timed, answered
+ *	produce.c		Produce
  *	topics.c		streams by topic name and id; shards as partitions
  *	rights.c		what a client may see, read and write
  *	sasl.c			log-ins: SaslHandshake, SaslAuthenticate, tokens (login.h)
@@ -325,6 +326,8 @@ extern void fl_kafka_handle_metadata(FlKafkaRequest *req);
 extern void fl_kafka_handle_describe_cluster(FlKafkaRequest *req);
 
 /* ---- produce.c ---- */
+
+extern void fl_kafka_handle_produce(FlKafkaRequest *req);
 
 extern bool fl_kafka_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
 								 int64 log_offset);

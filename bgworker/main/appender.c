@@ -69,7 +69,7 @@ typedef struct BatchItem
 	uint64		arrival;		/* number, over all turns */
 	bool		aside;			/* entry is a copy of ours */
 	FlError		err;
-	int64		base;
+	FlWritten	written;
 	bool		answered;
 	bool		returned;		/* not written: behind one that has failed */
 } BatchItem;
@@ -129,7 +129,7 @@ static void
 add_item(const FlIngestEntry *entry, int door, uint64 arrival, bool is_aside)
 {
 	items[n_items] = (BatchItem) {
-		.entry = entry,.door = door,.arrival = arrival,.aside = is_aside,.base = -1
+		.entry = entry,.door = door,.arrival = arrival,.aside = is_aside,.written.base = -1
 	};
 	n_items++;
 	n_bytes += entry->total_len;
@@ -254,7 +254,7 @@ static void
 answer(BatchItem *item)
 {
 	FlIngestResult result = {
-		.seq = item->entry->seq,.base_offset = item->base,
+		.seq = item->entry->seq,.base_offset = item->written.base,.append_ts = item->written.ts,
 		.status = item->returned ? FL_RESULT_RETURNED : (int32) item->err,.nrecords = item->entry->nrecords
 	};
 
@@ -390,8 +390,8 @@ static void
 write_item(FlShard *shard, BatchItem *item)
 {
 	/* In the ring; ours until the door may reuse it. */
-	item->base = fl_turn_write(shard, item->entry, (uint8 *) fl_ring_body(item->entry), fl_ring_events(item->entry));
-	item->err = FL_ERR_NONE;
+	item->err = fl_turn_write(shard, item->entry, (uint8 *) fl_ring_body(item->entry), fl_ring_events(item->entry),
+							  &item->written);
 }
 
 /*
@@ -419,7 +419,7 @@ write_shard(int first, int end)
 		BatchItem  *item = &items[i];
 
 		item->err = FL_ERR_NONE;
-		item->base = -1;
+		item->written.base = -1;
 		item->returned = (failed_doors & (1u << item->door)) != 0 || is_behind_failure(item);
 		if (item->returned)
 			continue;
@@ -429,12 +429,15 @@ write_shard(int first, int end)
 			continue;
 		}
 		item->err = fl_turn_check(item->entry, info);
+		if (item->err == FL_ERR_NONE && !locked)
+		{
+			item->err = FL_ERR_SHARD_BUSY;
+			continue;
+		}
+		if (item->err == FL_ERR_NONE)
+			write_item(shard, item);
 		if (item->err != FL_ERR_NONE)
 			failed_doors |= 1u << item->door;
-		else if (locked)
-			write_item(shard, item);
-		else
-			item->err = FL_ERR_SHARD_BUSY;
 	}
 }
 
@@ -544,7 +547,7 @@ run_items(int first, int last)
 	if (last - first == 1)
 	{
 		items[first].err = fl_error_from_sqlstate(sqlstate);
-		items[first].base = -1;
+		items[first].written.base = -1;
 		answer_and_go_on(&items[first]);
 		FL_STOP_POINT("appender_after_failure");
 		return;

@@ -89,6 +89,43 @@ extern FlIngest *fl_ingest_create(int door, FlIngestDone done, void *arg);
  */
 extern FlError fl_ingest_add(FlIngest *ing, const FlIngestRecord *rec);
 
+/* A batch as a producer has built it, which has passed fl_batch_check. */
+typedef struct FlIngestForeign
+{
+	Oid			stream;
+	int32		shards;			/* of the stream, as the producer knows it */
+	int32		shard;
+	const uint8 *body;			/* record batch v2; copied */
+	uint32		body_len;
+	int32		nrecords;
+	int64		min_created;	/* FL_NO_CREATED if no record has a time */
+	int64		max_created;
+	int64		max_timestamp;	/* to be put right in the header; FL_NO_CREATED: it is right */
+	uint32		off_key;		/* records whose key belongs to another shard */
+	const char *tenant;			/* authenticated sender; NULL when not a device */
+	const char *device;
+	bool		state;			/* some mount of the stream has a state table */
+	uint32		mounts;			/* fl_catalog_mounts_digest of these mounts */
+	uint64		conn_id;
+	uint64		cookie;
+} FlIngestForeign;
+
+/*
+ * Is there room for so many bytes of the shard, and for so many in all?  False also
+ * while the number of shards is changing.  A batch larger than
+ * fl_ring_max_body() never fits.
+ */
+extern bool fl_ingest_foreign_fits(FlIngest *ing, Oid stream, int32 shards, int32 shard, int64 bytes, int64 all);
+
+/*
+ * Queue it; fl_ingest_foreign_fits was asked before.  `done` is called once, with
+ * the offset of its first record.
+ */
+extern FlError fl_ingest_add_foreign(FlIngest *ing, const FlIngestForeign *batch);
+
+/* Within `done` of a record that was written: its append time. */
+extern TimestampTz fl_ingest_append_time(const FlIngest *ing);
+
 /* Events of a session that belong to no record, to be written to the journal. */
 typedef struct FlIngestEvents
 {

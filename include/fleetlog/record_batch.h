@@ -195,7 +195,7 @@ extern FlResult fl_batch_grow_header(uint8_t *body, size_t new_len, int32_t new_
 /* ---------- compression ---------- */
 
 /*
- * Reusable contexts of both libraries, made when first needed.  They live in
+ * Reusable contexts of the libraries, made when first needed.  They live in
  * malloc memory: server code frees them by a memory context callback.
  */
 typedef struct FlCompressor FlCompressor;
@@ -208,14 +208,14 @@ extern void fl_compressor_free(FlCompressor *c);
 extern void fl_compressor_set_level(FlCompressor *c, int zstd_level);
 
 /*
- * Appends the compressed form of src to out; codec is LZ4 or ZSTD.  With
+ * Appends the compressed form of src to out; every codec but none.  With
  * limit less than what is needed FL_TOO_LARGE, and out is as before.
  */
 extern FlResult fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t limit, FlBuf *out);
 
 /*
  * Appends the plain form of src to out, at most max_raw bytes, else
- * FL_TOO_LARGE.  gzip and snappy are FL_UNSUPPORTED.
+ * FL_TOO_LARGE.
  */
 extern FlResult fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t max_raw,
 							  FlBuf *out);

@@ -100,6 +100,7 @@ typedef struct FlShard
 	pg_atomic_uint64 n_batches;
 	pg_atomic_uint64 n_bytes;
 	pg_atomic_uint64 n_lock_waits;	/* conditional locks that failed */
+	pg_atomic_uint64 n_off_key;	/* records of producers whose key belongs to another shard */
 	bool		want_segment;	/* the tail leaf is half full: keeper, make the next */
 	bool		left_aside;		/* the appender has batches that wait for the lock: it goes first */
 	TimestampTz aside_since;	/* ... and for how long */
@@ -176,11 +177,14 @@ typedef struct FlIngestEntry
 	uint32		mounts;			/* fl_catalog_mounts_digest of the mounts it routed by */
 	uint64		settled;		/* failed batches of the shard up to this number are settled at the door */
 	uint32		generation;		/* of the appender, as the door knows it */
-	uint32		events_len;		/* session events behind the body (session_event.h) */
+	uint32		events_len;		/* session events behind the body (session_event.h), or a foreign batch's sender */
+	uint32		off_key;		/* records whose key belongs to another shard */
+	uint32		unused;
 	/* body and events follow */
 } FlIngestEntry;
 
 #define FL_INGEST_STATE		0x00000001u /* has records whose values go into a state table */
+#define FL_INGEST_FOREIGN	0x00000002u /* a producer's own batch: kept as it is */
 #define FL_INGEST_WRAP		0x80000000u /* filler up to the end of the ring */
 #define FL_NO_CREATED		PG_INT64_MIN
 
@@ -189,6 +193,7 @@ typedef struct FlIngestResult
 {
 	uint64		seq;
 	int64		base_offset;	/* first offset, when status is FL_ERR_NONE */
+	TimestampTz append_ts;		/* of the batch, likewise */
 	int32		status;			/* FlError, see errors.h, or FL_RESULT_RETURNED */
 	uint32		nrecords;
 } FlIngestResult;

@@ -29,12 +29,22 @@ extern void fl_turn_begin(void);
  */
 extern FlError fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *info);
 
+/* Where a batch stands. */
+typedef struct FlWritten
+{
+	int64		base;			/* offset of its first record */
+	TimestampTz ts;				/* append time */
+} FlWritten;
+
 /*
  * Append the batch to its shard, whose lock is held.  `body` is the entry's body
- * and is stamped in place; `events` are its session events.  Returns the offset of
- * its first record; raises what fl_log_append raises.
+ * and is stamped in place; `events` are its session events, or the sender of a
+ * producer's own batch (fl_ingest_encode_sender).  Anything but FL_ERR_NONE: the
+ * batch is not to be written, and nothing has happened.  Raises what fl_log_append
+ * raises.
  */
-extern int64 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events);
+extern FlError fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events,
+							 FlWritten *out);
 
 /* All batches are written: do what belongs into the same transaction. */
 extern void fl_turn_finish(void);

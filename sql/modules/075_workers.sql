@@ -49,7 +49,7 @@ COMMENT ON FUNCTION fleetlog._stat_connection() IS 'internal: rows of fleetlog.s
 CREATE FUNCTION fleetlog._stat_shard(
 		OUT stream oid, OUT shard int, OUT head bigint, OUT visible_tail bigint, OUT flushed_tail bigint, OUT confirmed_tail bigint,
 		OUT durable_tail bigint, OUT commit_lsn pg_lsn, OUT confirm_lsn pg_lsn, OUT records bigint, OUT batches bigint,
-		OUT bytes bigint, OUT lock_waits bigint, OUT retention_run_at timestamptz, OUT segment_dropped_at timestamptz,
+		OUT bytes bigint, OUT lock_waits bigint, OUT off_key_records bigint, OUT retention_run_at timestamptz, OUT segment_dropped_at timestamptz,
 		OUT segments_dropped bigint, OUT retention_waits_for text)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_shard' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16;
@@ -100,7 +100,7 @@ CREATE VIEW fleetlog.stat_stream AS
 					   ELSE 'confirmation by synchronous standbys'
 				   END
 		   END AS waits_for,
-		   s.commit_lsn, s.confirm_lsn, s.records, s.batches, s.bytes, s.lock_waits,
+		   s.commit_lsn, s.confirm_lsn, s.records, s.batches, s.bytes, s.lock_waits, s.off_key_records,
 		   g.segments, g.stored_bytes, fleetlog._oldest(c.stream, s.shard) AS oldest, h.holds,
 		   s.retention_run_at, s.segment_dropped_at, s.segments_dropped, s.retention_waits_for
 	FROM fleetlog._stat_shard() s

@@ -33,6 +33,8 @@ reset_batch(FlIngestBatch *batch)
 	batch->state = FL_BATCH_OPEN;
 	batch->finished = false;
 	batch->has_state = false;
+	batch->foreign = false;
+	batch->off_key = 0;
 	batch->nrecords = 0;
 	batch->nwaiters = 0;
 	batch->nended = 0;
@@ -215,7 +217,7 @@ fl_ingest_batch_finish(FlIngest *ing, FlIngestBatch *batch)
 {
 	FlResult	res;
 
-	if (batch->finished)
+	if (batch->finished || batch->foreign)
 		return;
 	res = fl_batch_builder_finish(&batch->builder, (FlCodec) batch->codec, ing->compressor, &batch->body);
 	if (res != FL_OK)

@@ -130,8 +130,8 @@ find_stream(FlIngest *ing, Oid stream)
 	return st;
 }
 
-static FlIngestShard *
-find_shard(FlIngest *ing, Oid stream, int32 shard)
+FlIngestShard *
+fl_ingest_find_shard(FlIngest *ing, Oid stream, int32 shard)
 {
 	FlIngestShardKey key;
 	FlIngestShard *s;
@@ -167,8 +167,8 @@ choose_shard(FlIngest *ing, const FlIngestRecord *rec)
 	return find_stream(ing, rec->stream)->turn % rec->shards;
 }
 
-static void
-close_batch(FlIngest *ing, FlIngestShard *s)
+void
+fl_ingest_close_batch(FlIngest *ing, FlIngestShard *s)
 {
 	FlIngestStream *st = s->stream;
 
@@ -196,6 +196,15 @@ may_join(const FlIngestBatch *b, const FlIngestRecord *rec, int64 size, uint32 e
 		b->shards == rec->shards && b->codec == rec->codec && b->mounts == rec->mounts;
 }
 
+void
+fl_ingest_queue(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
+{
+	dlist_push_tail(&s->batches, &b->node);
+	if (!s->busy)
+		dlist_push_tail(&ing->busy, &s->node);
+	s->busy = true;
+}
+
 /*
  * The open batch that this record may join; closes one that it does not fit.  One
  * that has stayed empty, because its first record failed, is not worth closing.
@@ -208,14 +217,11 @@ batch_for(FlIngest *ing, FlIngestShard *s, const FlIngestRecord *rec, int64 size
 	if (b != NULL && b->nrecords == 0)
 		fl_ingest_drop_batch(ing, s, b);
 	else if (b != NULL && !may_join(b, rec, size, events_len))
-		close_batch(ing, s);
+		fl_ingest_close_batch(ing, s);
 	if (s->open == NULL)
 	{
 		s->open = fl_ingest_batch_open(ing, rec);
-		dlist_push_tail(&s->batches, &s->open->node);
-		if (!s->busy)
-			dlist_push_tail(&ing->busy, &s->node);
-		s->busy = true;
+		fl_ingest_queue(ing, s, s->open);
 	}
 	return s->open;
 }
@@ -231,8 +237,8 @@ map_is_changing(const FlIngestStream *st, const FlIngestRecord *rec)
 	return st->nrecords > 0 && st->shards != rec->shards;
 }
 
-static int64
-memory_limit(void)
+int64
+fl_ingest_memory_limit(void)
 {
 	return (int64) fl_ingest_memory_kb * 1024;
 }
@@ -240,16 +246,16 @@ memory_limit(void)
 bool
 fl_ingest_has_room(FlIngest *ing)
 {
-	return ing->charged < memory_limit();
+	return ing->charged < fl_ingest_memory_limit();
 }
 
 /* An empty queue takes any record that the size limit allows. */
 static bool
 has_room(FlIngest *ing, FlIngestShard *s, int64 size)
 {
-	if (ing->charged > 0 && ing->charged + size > memory_limit())
+	if (ing->charged > 0 && ing->charged + size > fl_ingest_memory_limit())
 		return false;
-	return s->charged == 0 || s->charged + size <= memory_limit() / FL_INGEST_SHARD_PART;
+	return s->charged == 0 || s->charged + size <= fl_ingest_memory_limit() / FL_INGEST_SHARD_PART;
 }
 
 static int64
@@ -280,7 +286,7 @@ add_record(FlIngest *ing, const FlIngestRecord *rec, int reserved, const uint8 *
 		   const uint8 *events, uint32 events_len)
 {
 	int64		size = record_bytes(rec) + RECORD_OVERHEAD;
-	FlIngestShard *s = find_shard(ing, rec->stream, choose_shard(ing, rec));
+	FlIngestShard *s = fl_ingest_find_shard(ing, rec->stream, choose_shard(ing, rec));
 	FlIngestBatch *b;
 	FlResult	res;
 
@@ -296,7 +302,7 @@ add_record(FlIngest *ing, const FlIngestRecord *rec, int reserved, const uint8 *
 	s->stream->nrecords++;
 	s->stream->shards = rec->shards;
 	if (b->nrecords >= FL_INGEST_MAX_RECORDS)
-		close_batch(ing, s);
+		fl_ingest_close_batch(ing, s);
 	return FL_ERR_NONE;
 }
 
@@ -406,15 +412,22 @@ fl_ingest_fill_entry(const FlIngestShard *s, const FlIngestBatch *b, FlIngestEnt
 	entry->shards = b->shards;
 	entry->mounts = b->mounts;
 	entry->settled = s->settled;
-	entry->flags = b->has_state ? FL_INGEST_STATE : 0;
+	entry->flags = (b->has_state ? FL_INGEST_STATE : 0) | (b->foreign ? FL_INGEST_FOREIGN : 0);
+	entry->off_key = b->off_key;
 	entry->events_len = (uint32) b->events.len;
 }
 
-/* Somebody has the batch's bytes now; what is left to pay for are the waiters. */
+/*
+ * Somebody has the batch's bytes now; what is left to pay for are the waiters.  A
+ * producer's batch is paid for until it is released: any number of them may be under
+ * way, and each has its bytes.
+ */
 void
 fl_ingest_under_way(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 {
 	s->nunderway++;
+	if (b->foreign)
+		return;
 	fl_ingest_charge(ing, s, b, (int64) sizeof(FlWaiter) * b->nwaiters - b->charged);
 }
 
@@ -507,7 +520,13 @@ void
 fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms)
 {
 	if (open_batch_is_due(ing, s, now, wait_ms))
-		close_batch(ing, s);
+		fl_ingest_close_batch(ing, s);
+}
+
+static bool
+may_follow(const FlIngestShard *s, const FlIngestBatch *b)
+{
+	return s->nunderway < (b->foreign ? FL_INGEST_MAX_FOREIGN : FL_INGEST_MAX_SENT);
 }
 
 /* Hand over what this shard has to give now.  False when the ring is full. */
@@ -525,7 +544,7 @@ flush_shard(FlIngest *ing, FlIngestShard *s, TimestampTz now, bool *sent, long *
 			break;
 		if (b->state != FL_BATCH_READY)
 			continue;
-		if (s->nunderway >= FL_INGEST_MAX_SENT)
+		if (!may_follow(s, b))
 			break;
 		if (!send_batch(ing, s, b))
 			return false;
@@ -566,8 +585,6 @@ has_ready_batch(FlIngestShard *s)
 {
 	dlist_iter	iter;
 
-	if (s->nunderway >= FL_INGEST_MAX_SENT)
-		return false;
 	dlist_foreach(iter, &s->batches)
 	{
 		const FlIngestBatch *b = dlist_container(FlIngestBatch, node, iter.cur);
@@ -575,7 +592,7 @@ has_ready_batch(FlIngestShard *s)
 		if (fl_ingest_is_stopped(s, b))
 			return false;
 		if (b->state == FL_BATCH_READY)
-			return true;
+			return may_follow(s, b);
 	}
 	return false;
 }
@@ -625,6 +642,7 @@ take_answers(FlIngest *ing)
 		}
 		b->err = (FlError) r.status;
 		b->base_offset = r.base_offset;
+		b->append_ts = r.append_ts;
 		b->state = b->err == FL_ERR_NONE ? FL_BATCH_WRITTEN : FL_BATCH_FAILED;
 	}
 }
@@ -755,7 +773,7 @@ release_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	ing->nwaiting -= n;
 	fl_ingest_charge(ing, s, b, -b->charged);
 	/* Those that nobody waits for are lost silently to their senders, but not to the views. */
-	if (b->err != FL_ERR_NONE)
+	if (b->err != FL_ERR_NONE && !b->foreign)
 		FL_COUNT(FL_C_DROPPED_QOS0, b->nrecords - n);
 	ing->releasing = b;
 	ing->releasing_shard = s;
@@ -843,6 +861,12 @@ fl_ingest_poll(FlIngest *ing)
 	calls += release_held_back(ing);
 	fl_ingest_note_owed(ing);
 	return calls;
+}
+
+TimestampTz
+fl_ingest_append_time(const FlIngest *ing)
+{
+	return ing->releasing != NULL ? ing->releasing->append_ts : 0;
 }
 
 int64

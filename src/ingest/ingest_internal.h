@@ -24,6 +24,9 @@
 /* Full batches of one shard that may be with the appender at the same time. */
 #define FL_INGEST_MAX_SENT		4
 
+/* Batches of producers, which come as they are: a commit takes many small ones. */
+#define FL_INGEST_MAX_FOREIGN	1024
+
 /* One shard may use this part of fleetlog.ingest_memory, so that a held one stops no other. */
 #define FL_INGEST_SHARD_PART	4
 
@@ -68,6 +71,8 @@ typedef struct FlIngestBatch
 	FlBuf		spans;			/* FlEventSpan for each of them */
 	bool		finished;
 	bool		has_state;		/* a record of it goes into a state table */
+	bool		foreign;		/* a producer's own batch, closed from the beginning; events are its sender */
+	uint32		off_key;		/* of a foreign one: records whose key belongs to another shard */
 	int			codec;
 	int32		shards;
 	uint32		mounts;			/* digest of the mounts by which its records were routed */
@@ -87,6 +92,7 @@ typedef struct FlIngestBatch
 	uint64		settled;		/* its shard's, when it was sent */
 	uint64		ring_end;
 	int64		base_offset;
+	TimestampTz append_ts;
 	FlError		err;
 	int64		charged;		/* bytes counted against the limits */
 } FlIngestBatch;
@@ -227,7 +233,14 @@ extern int	fl_ingest_tell_gone(FlIngest *ing);
 /* Is the queue to stand still here?  (The batch has failed, or comes behind one that has and will be sent again.) */
 extern bool fl_ingest_is_stopped(const FlIngestShard *s, const FlIngestBatch *b);
 
-/* ---- ingest.c, for write.c and order.c --------------------------------------------------- */
+/* ---- ingest.c, for write.c, order.c and foreign.c ----------------------------------------- */
+
+extern FlIngestShard *fl_ingest_find_shard(FlIngest *ing, Oid stream, int32 shard);
+extern int64 fl_ingest_memory_limit(void);
+extern void fl_ingest_close_batch(FlIngest *ing, FlIngestShard *s);
+
+/* Put a batch at the end of its shard's queue. */
+extern void fl_ingest_queue(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b);
 
 /* Close the open batch of the shard when it may go now; else *wait_ms is lowered to when it wants to. */
 extern void fl_ingest_close_due(FlIngest *ing, FlIngestShard *s, TimestampTz now, long *wait_ms);

@@ -58,6 +58,9 @@ id_cmp(const void *x, const void *y)
 static void
 mark_ended(const FlIngest *ing, FlIngestBatch *b)
 {
+	/* Its records cannot be taken out of it; its sequence says whether it may follow. */
+	if (b->foreign)
+		return;
 	for (int i = 0; i < b->nwaiters; i++)
 	{
 		FlWaiter   *w = &b->waiters[i];
@@ -210,6 +213,8 @@ take_back_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b)
 	b->state = FL_BATCH_READY;
 	s->nunderway--;
 	ing->nwaiting -= b->nwaiters;
+	if (b->foreign)
+		return;
 	fl_ingest_charge(ing, s, b, (int64) fl_batch_builder_bytes(&b->builder) - b->charged);
 	strip_batch(ing, s, b);
 }

@@ -41,8 +41,25 @@ has_values(const FlIngestEntry *entry)
 		(entry->mounts != fl_catalog_mounts_digest() && fl_state_concerns(entry->stream));
 }
 
-int64
-fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events)
+/* What stands behind a producer's own batch: tenant and device, each behind a byte that says whether it is there. */
+static void
+take_sender(FlAppend *a, const uint8 *bytes, uint32 len)
+{
+	const char *p = (const char *) bytes;
+
+	if (len == 0)
+		return;
+	if (*p++ != 0)
+	{
+		a->sender_tenant = p;
+		p += strlen(p) + 1;
+	}
+	if (*p++ != 0)
+		a->sender_device = p;
+}
+
+FlError
+fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events, FlWritten *out)
 {
 	FlAppend	a = {
 		.body = body,
@@ -53,18 +70,24 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uin
 		.hidden = fl_journal_is_internal(entry->stream)
 	};
 	bool		state = has_values(entry);
-	int64		base;
 
+	a.foreign = (entry->flags & FL_INGEST_FOREIGN) != 0;
+	if (a.foreign)
+		take_sender(&a, events, entry->events_len);
 	/* One time for all parts, should a segment end within the batch. */
-	if (state)
+	if (state || a.foreign)
 		a.ts = fl_clock_now();
-	base = fl_log_append(shard, &a);
+	out->base = fl_log_append(shard, &a);
+	out->ts = shard->last_ts;
 	if (state)
-		fl_state_collect(shard, &a, base);
-	fl_journal_note(shard, base, events, entry->events_len);
+		fl_state_collect(shard, &a, out->base);
+	if (!a.foreign)
+		fl_journal_note(shard, out->base, events, entry->events_len);
+	if (entry->off_key > 0)
+		pg_atomic_fetch_add_u64(&shard->n_off_key, entry->off_key);
 	FL_COUNT(FL_C_BATCHES, 1);
 	FL_COUNT(FL_C_RECORDS, entry->nrecords);
-	return base;
+	return FL_ERR_NONE;
 }
 
 void

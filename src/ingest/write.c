@@ -135,12 +135,15 @@ static void
 write_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b, FlShard *shard, const FlStreamInfo *info)
 {
 	FlIngestEntry entry;
+	FlWritten	written;
 
 	fl_ingest_batch_finish(ing, b);
 	fl_ingest_fill_entry(s, b, &entry);
-	if (fl_turn_check(&entry, info) != FL_ERR_NONE || !fl_log_is_ready(shard, entry.nrecords))
+	if (fl_turn_check(&entry, info) != FL_ERR_NONE || !fl_log_is_ready(shard, entry.nrecords) ||
+		fl_turn_write(shard, &entry, b->body.data, b->events.data, &written) != FL_ERR_NONE)
 		return;
-	b->base_offset = fl_turn_write(shard, &entry, b->body.data, b->events.data);
+	b->base_offset = written.base;
+	b->append_ts = written.ts;
 }
 
 /* Stops at the first batch that is not written: what follows must not overtake it. */

@@ -169,6 +169,7 @@ init_entry(FlShardEntry *entry, bool quorum, bool provisional)
 	pg_atomic_init_u64(&shard->n_batches, 0);
 	pg_atomic_init_u64(&shard->n_bytes, 0);
 	pg_atomic_init_u64(&shard->n_lock_waits, 0);
+	pg_atomic_init_u64(&shard->n_off_key, 0);
 }
 
 static void

@@ -270,7 +270,7 @@ fl_sql_stat_connection(PG_FUNCTION_ARGS)
 
 /* ---- shards ------------------------------------------------------------------------ */
 
-#define SHARD_COLUMNS 17
+#define SHARD_COLUMNS 18
 
 static Datum
 lsn_or_null(XLogRecPtr lsn, bool *isnull)
@@ -306,13 +306,14 @@ put_shard(FunctionCallInfo fcinfo, FlShard *s)
 	values[10] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_batches));
 	values[11] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_bytes));
 	values[12] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_lock_waits));
-	nulls[13] = retention.run_at == 0;
-	values[13] = TimestampTzGetDatum(retention.run_at);
-	nulls[14] = retention.dropped_at == 0;
-	values[14] = TimestampTzGetDatum(retention.dropped_at);
-	values[15] = Int64GetDatum((int64) retention.dropped);
-	nulls[16] = retention.waits_for[0] == '\0';
-	values[16] = CStringGetTextDatum(retention.waits_for);
+	values[13] = Int64GetDatum((int64) pg_atomic_read_u64(&s->n_off_key));
+	nulls[14] = retention.run_at == 0;
+	values[14] = TimestampTzGetDatum(retention.run_at);
+	nulls[15] = retention.dropped_at == 0;
+	values[15] = TimestampTzGetDatum(retention.dropped_at);
+	values[16] = Int64GetDatum((int64) retention.dropped);
+	nulls[17] = retention.waits_for[0] == '\0';
+	values[17] = CStringGetTextDatum(retention.waits_for);
 	put_row(fcinfo, values, nulls);
 }
 

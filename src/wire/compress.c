@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * compress.c
- *	  LZ4 frames and zstd for record batches, with reusable contexts.
+ *	  LZ4 frames and zstd for record batches, with reusable contexts; gzip and
+ *	  snappy, which only producers use, have files of their own.
  *
  * LZ4 frames are written the way Kafka's Java client insists on reading them:
  * independent blocks, no dictionary; neither content size nor checksum, since
@@ -20,27 +21,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "fleetlog/record_batch.h"
+#include "compress_internal.h"
 
-#include <lz4frame.h>
 #include <stdlib.h>
-#include <zstd.h>
 #include <zstd_errors.h>
 
 /* Output to start from, as a multiple of the compressed size, and at least. */
 #define FL_INFLATE_GUESS_FACTOR 4
 #define FL_INFLATE_GUESS_MIN    4096
-
-struct FlCompressor
-{
-	int zstd_level;
-	LZ4F_cctx *lz4_cctx;
-	LZ4F_dctx *lz4_dctx;
-	ZSTD_CCtx *zstd_cctx;
-	ZSTD_DCtx *zstd_dctx;
-	uint8_t *scratch; /* LZ4 wants room for the worst case */
-	size_t scratch_size;
-};
 
 FlCompressor *
 fl_compressor_create(int zstd_level)
@@ -61,6 +49,7 @@ fl_compressor_free(FlCompressor *c)
 	LZ4F_freeDecompressionContext(c->lz4_dctx);
 	ZSTD_freeCCtx(c->zstd_cctx);
 	ZSTD_freeDCtx(c->zstd_dctx);
+	fl_gzip_free(c);
 	free(c->scratch);
 	free(c);
 }
@@ -93,7 +82,7 @@ fl_lz4_preferences(size_t len)
 	return prefs;
 }
 
-static bool
+bool
 fl_compressor_reserve_scratch(FlCompressor *c, size_t size)
 {
 	uint8_t *p;
@@ -275,7 +264,7 @@ fl_zstd_decompress(FlCompressor *c, const uint8_t *src, size_t len, size_t room,
 	}
 }
 
-/* ---------- both ---------- */
+/* ---------- all ---------- */
 
 FlResult
 fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size_t limit, FlBuf *out)
@@ -287,6 +276,10 @@ fl_compress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, size
 		result = fl_lz4_compress(c, src, len, limit, out);
 	else if (codec == FL_CODEC_ZSTD)
 		result = fl_zstd_compress(c, src, len, limit, out);
+	else if (codec == FL_CODEC_GZIP)
+		result = fl_gzip_compress(c, src, len, limit, out);
+	else if (codec == FL_CODEC_SNAPPY)
+		result = fl_snappy_compress(c, src, len, limit, out);
 	if (result != FL_OK)
 		out->len = start;
 	return result;
@@ -307,6 +300,10 @@ fl_decompress(FlCompressor *c, FlCodec codec, const uint8_t *src, size_t len, si
 		result = fl_lz4_decompress(c, src, len, room, out);
 	else if (codec == FL_CODEC_ZSTD)
 		result = fl_zstd_decompress(c, src, len, room, out);
+	else if (codec == FL_CODEC_GZIP)
+		result = fl_gzip_decompress(c, src, len, room, out);
+	else if (codec == FL_CODEC_SNAPPY)
+		result = fl_snappy_decompress(src, len, room, out);
 	if (result != FL_OK)
 		out->len = start;
 	return result;

@@ -176,8 +176,6 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 		FlBatchBuilder b;
 		FlBuf out;
 
-		if (codec == FL_CODEC_GZIP || codec == FL_CODEC_SNAPPY)
-			continue;
 		fl_batch_builder_init(&b, NULL, MAX_RAW);
 		b.base_sequence = INT32_MAX - 3;
 		for (int i = 0; i < 9; i++)

@@ -12,7 +12,7 @@
 
 #define MAX_RAW ((size_t) 1 << 20)
 
-static const FlCodec codecs[] = {FL_CODEC_NONE, FL_CODEC_LZ4, FL_CODEC_ZSTD};
+static const FlCodec codecs[] = {FL_CODEC_NONE, FL_CODEC_GZIP, FL_CODEC_SNAPPY, FL_CODEC_LZ4, FL_CODEC_ZSTD};
 
 static FlCompressor *compressor;
 
@@ -367,14 +367,14 @@ test_inflate_is_bounded(void)
 {
 	static uint8_t zeros[300000];
 
-	for (int k = 1; k < 3; k++)
+	for (size_t k = 1; k < sizeof(codecs) / sizeof(codecs[0]); k++)
 	{
 		FlBuf packed;
 		FlBuf out;
 
 		fl_buf_init(&packed, NULL, MAX_RAW);
 		FL_REQUIRE(fl_compress(compressor, codecs[k], zeros, sizeof(zeros), SIZE_MAX, &packed) == FL_OK);
-		FL_CHECK(packed.len < 3000);
+		FL_CHECK(packed.len < 20000);
 		fl_buf_init(&out, NULL, MAX_RAW);
 		for (size_t max = 0; max < sizeof(zeros) + 5; max += max < 10 || max > sizeof(zeros) - 10 ? 1 : 10007)
 		{
@@ -397,8 +397,19 @@ test_inflate_is_bounded(void)
 		fl_buf_init(&out, NULL, MAX_RAW);
 		FL_CHECK_INT(fl_decompress(compressor, codecs[k], packed.data, packed.len, MAX_RAW, &out), FL_MALFORMED);
 		for (size_t len = 0; len < packed.len - 1; len++)
-			FL_CHECK_INT(fl_decompress(compressor, codecs[k], packed.data, len, MAX_RAW, &out), FL_MALFORMED);
-		FL_CHECK_INT(out.len, 0);
+		{
+			FlResult result = fl_decompress(compressor, codecs[k], packed.data, len, MAX_RAW, &out);
+
+			/* Java's form of snappy has no end: cut between two blocks it is shorter, which the records will show. */
+			if (codecs[k] == FL_CODEC_SNAPPY && result == FL_OK)
+				FL_CHECK_INT(out.len % (32 * 1024), 0);
+			else
+			{
+				FL_CHECK_INT(result, FL_MALFORMED);
+				FL_CHECK_INT(out.len, 0);
+			}
+			fl_buf_reset(&out);
+		}
 		fl_buf_free(&out);
 		fl_buf_free(&packed);
 	}
@@ -426,7 +437,7 @@ test_zstd_without_content_size(void)
 }
 
 static void
-test_codecs_we_do_not_speak(void)
+test_unknown_codecs(void)
 {
 	for (int codec = 0; codec < 8; codec++)
 	{
@@ -446,9 +457,7 @@ test_codecs_we_do_not_speak(void)
 			FL_CHECK_INT(fl_batch_decode_header(whole.data, whole.len, &info), FL_OK);
 			FL_CHECK_INT(
 				fl_batch_inflate(&info, whole.data, whole.len, compressor, MAX_RAW, &raw, &records, &records_len),
-				codec == FL_CODEC_NONE                               ? FL_OK
-				: codec == FL_CODEC_GZIP || codec == FL_CODEC_SNAPPY ? FL_UNSUPPORTED
-																	 : FL_MALFORMED);
+				codec == FL_CODEC_NONE ? FL_OK : FL_MALFORMED);
 			if (codec == FL_CODEC_NONE)
 				FL_CHECK_INT(
 					fl_batch_inflate(&info, whole.data, whole.len, compressor, 100, &raw, &records, &records_len),
@@ -470,7 +479,7 @@ main(void)
 	FL_RUN(test_random_damage);
 	FL_RUN(test_inflate_is_bounded);
 	FL_RUN(test_zstd_without_content_size);
-	FL_RUN(test_codecs_we_do_not_speak);
+	FL_RUN(test_unknown_codecs);
 	fl_compressor_free(compressor);
 	return fl_unit_end();
 }
