@@ -10,10 +10,13 @@
 #include "admin.h"
 #include "group.h"
 #include "kafka.h"
+#include "reads.h"
 
 /* By key. */
 static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_PRODUCE, FL_KAFKA_OVERLAPS, fl_kafka_handle_produce},
+	{FL_KAFKA_FETCH, FL_KAFKA_KEEPS, fl_kafka_handle_fetch},
+	{FL_KAFKA_LIST_OFFSETS, FL_KAFKA_KEEPS, fl_kafka_handle_list_offsets},
 	{FL_KAFKA_METADATA, FL_KAFKA_KEEPS, fl_kafka_handle_metadata},
 	{FL_KAFKA_OFFSET_COMMIT, FL_KAFKA_KEEPS, fl_kafka_handle_offset_commit},
 	{FL_KAFKA_OFFSET_FETCH, FL_KAFKA_KEEPS, fl_kafka_handle_offset_fetch},
@@ -36,6 +39,7 @@ static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_ALTER_CONFIGS, FL_KAFKA_KEEPS, fl_kafka_handle_alter_configs},
 	{FL_KAFKA_DESCRIBE_LOG_DIRS, FL_KAFKA_KEEPS, fl_kafka_handle_describe_log_dirs},
 	{FL_KAFKA_SASL_AUTHENTICATE, FL_KAFKA_OPEN, fl_kafka_handle_sasl_authenticate},
+	{FL_KAFKA_OFFSET_FOR_LEADER_EPOCH, 0, fl_kafka_handle_offset_for_leader_epoch},
 	{FL_KAFKA_CREATE_PARTITIONS, FL_KAFKA_KEEPS, fl_kafka_handle_create_partitions},
 	{FL_KAFKA_DELETE_GROUPS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_groups},
 	{FL_KAFKA_INCREMENTAL_ALTER_CONFIGS, FL_KAFKA_KEEPS, fl_kafka_handle_incremental_alter_configs},

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
@@ -32,9 +33,11 @@
 #include "fleetlog/worker.h"
 #include "group.h"
 #include "login.h"
+#include "reads.h"
 
 #define SCRATCH_KEEP (1024 * 1024) /* a larger scratch buffer is given back */
 #define MAX_FAILURES 20            /* turns in a row */
+#define LOCK_TIMEOUT "500ms"
 #define NEWS_MS      2000 /* within which invalidations come after they were announced */
 
 /* ---- start ---- */
@@ -164,6 +167,7 @@ work(FlKafkaDoor *door)
 	fl_kafka_take_logins(door);
 	fl_timer_advance(&door->wheel, fl_net_now(door->net), fire, NULL);
 	fl_kafka_groups_turn(door);
+	fl_kafka_reads_turn(door);
 	fl_kafka_retry_full(door);
 	fl_net_flush(door->net);
 	FL_COUNT(FL_C_TURNS, 1);
@@ -247,6 +251,7 @@ next_wait(FlKafkaDoor *door, long ingest_wait)
 
 	wait = fl_door_shorter(wait, (long) fl_timer_wait(&door->wheel, now));
 	wait = fl_door_shorter(wait, fl_kafka_groups_timeout(door));
+	wait = fl_door_shorter(wait, fl_kafka_reads_timeout(door));
 	if (now < door->news_due_ms || !dlist_is_empty(&door->full) || !dlist_is_empty(&door->logins))
 		wait = fl_door_shorter(wait, FL_KAFKA_RETRY_MS);
 	return fl_door_shorter(wait, FL_DOOR_STATS_MS);
@@ -279,6 +284,8 @@ fl_kafka_front_door(int index)
 	WaitEventSet *set = fl_door_wait_set(door->net);
 
 	MemoryContextSwitchTo(door->context);
+	/* A table that somebody has locked must not stop everybody else for long. */
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	apply_settings(door);
 	while (!fl_worker_should_stop())
 	{

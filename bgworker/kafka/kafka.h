@@ -16,6 +16,7 @@
  *	sasl.c			log-ins: SaslHandshake, SaslAuthenticate, tokens (login.h)
  *	login.c			who a client is: passwords, certificates, registration, revocation
  *	metadata.c		Metadata, DescribeCluster
+ *	reads.h			Fetch, ListOffsets, OffsetForLeaderEpoch
  *	settings.c		settings
  *	log.c			log lines that do not flood
  *
@@ -61,7 +62,7 @@
 #define FL_KAFKA_NODE_ID        1             /* we are the only broker there is */
 #define FL_KAFKA_MAX_LOGIN      65536         /* bytes of a frame before login */
 #define FL_KAFKA_MAX_PIPELINED  64            /* Produce requests of a connection under way */
-#define FL_KAFKA_MAX_ANSWER     (64 << 20)    /* bytes of an answer, batches included */
+#define FL_KAFKA_MAX_ANSWER     (192 << 20)   /* bytes of an answer: the largest batch there is, and the rest */
 #define FL_KAFKA_PENDING        (256 * 1024)  /* unsent bytes at which a connection is read no further */
 #define FL_KAFKA_IDLE_MS        (10 * 60000)  /* a connection without a request for so long is closed, as Kafka does */
 #define FL_KAFKA_TOPIC_MAX      249           /* bytes of a topic's name */
@@ -73,6 +74,7 @@ extern char *fl_kafka_listen;
 extern char *fl_kafkas_listen;
 extern char *fl_kafka_advertised;
 extern int fl_kafka_max_request_kb;
+extern int fl_kafka_max_fetch_kb;
 
 /* Owned by the MQTT door's settings; they mean both doors. */
 extern bool fl_mqtt_allow_anonymous;
@@ -149,6 +151,10 @@ struct FlKafkaConn
 	bool blocked;      /* the next request waits for those before it */
 	bool full;         /* in door->full */
 	bool out_paused;   /* it does not read its answers */
+	int64 stalled_ms;  /* since when it has taken nothing, where that was looked at (reads.c) */
+	uint64 stalled_at; /* ... and how many bytes it had by then */
+	Oid fetch_first;   /* partition that the next Fetch begins with, if it names it (fetch.c) */
+	int32 fetch_first_shard;
 	int nrequests;
 	dlist_head requests; /* FlKafkaRequest, oldest first: not answered, or answered behind one that is not */
 	dlist_node full_node;

@@ -189,15 +189,3 @@ fl_kafka_find_topic_id(FlKafkaDoor *door, const FlKafkaUuid *id)
 		return NULL;
 	return fl_stream_lookup(stream);
 }
-
-/* ---- partitions ---- */
-
-int32
-fl_kafka_leader_epoch(Oid stream, int32 shard)
-{
-	int32 epoch;
-	int64 first_offset;
-	int64 timeline;
-
-	return fl_epoch_last(stream, shard, &epoch, &first_offset, &timeline) ? epoch : 0;
-}

@@ -177,6 +177,20 @@ extern void fl_log_reader_bound(FlLogReader *reader, uint32 pages);
 extern bool fl_log_reader_stopped(const FlLogReader *reader);
 
 /*
+ * For who must not be held up by a lock on a segment, either: where somebody has it,
+ * the reader stops before the segment, and is locked.  To be said before the first
+ * batch.
+ */
+extern void fl_log_reader_nowait(FlLogReader *reader);
+extern bool fl_log_reader_locked(const FlLogReader *reader);
+
+/*
+ * Batches none of whose records has a time of its own at or after `ms` (since 1970)
+ * are passed over, and of those only heads are read.  May be raised between batches.
+ */
+extern void fl_log_reader_created_from(FlLogReader *reader, int64 ms);
+
+/*
  * For who reads much that nobody else wants soon: pages that have to be fetched go
  * through a few buffers.  To be said before the first batch.
  */

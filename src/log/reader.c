@@ -15,6 +15,7 @@
 #include "access/table.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -31,7 +32,10 @@ struct FlLogReader
 	int64		limit;
 	bool		any;			/* a batch was returned */
 	uint32		pages_left;		/* that may be looked at; 0: any number */
-	bool		stopped;		/* none was left */
+	bool		stopped;		/* none was left, or a segment is locked */
+	bool		nowait;			/* for a lock on a segment */
+	bool		locked;			/* stopped by one */
+	int64		min_created;	/* FL_NO_CREATED, or batches without a time that late are passed over */
 	BufferAccessStrategy strategy;
 	Relation	rel;			/* open segment */
 	int64		rel_upper;
@@ -57,7 +61,20 @@ fl_log_reader_begin(Oid stream, int32 shard, FlLogPosition *pos, int64 limit)
 	r->shard = shard;
 	r->pos = pos;
 	r->limit = limit;
+	r->min_created = FL_NO_CREATED;
 	return r;
+}
+
+void
+fl_log_reader_nowait(FlLogReader *r)
+{
+	r->nowait = true;
+}
+
+void
+fl_log_reader_created_from(FlLogReader *r, int64 ms)
+{
+	r->min_created = ms;
 }
 
 void
@@ -76,6 +93,12 @@ bool
 fl_log_reader_stopped(const FlLogReader *r)
 {
 	return r->stopped;
+}
+
+bool
+fl_log_reader_locked(const FlLogReader *r)
+{
+	return r->locked;
 }
 
 static void
@@ -105,7 +128,14 @@ open_segment(FlLogReader *r)
 		seg = (FlSegment) {.leaf = r->stream,.upper = PG_INT64_MAX};
 	else if (!fl_segment_find(r->stream, r->shard, r->pos->offset, &seg))
 		return false;
+	if (r->nowait && !ConditionalLockRelationOid(seg.leaf, AccessShareLock))
+	{
+		r->stopped = r->locked = true;
+		return false;
+	}
 	r->rel = try_table_open(seg.leaf, AccessShareLock);
+	if (r->nowait)
+		UnlockRelationOid(seg.leaf, AccessShareLock);
 	if (r->rel == NULL)
 		return false;
 	r->rel_upper = seg.upper;
@@ -242,7 +272,8 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 		if (r->rel == NULL && !open_segment(r))
 		{
 			/* It may have gone between the two looks. */
-			(void) was_trimmed(r);
+			if (!r->stopped)
+				(void) was_trimmed(r);
 			return false;
 		}
 		while (next_head(r, &at, &head))
@@ -258,6 +289,11 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 			 */
 			if (base >= r->limit || base > r->pos->offset)
 				return false;
+			if (head.max_created < r->min_created)
+			{
+				r->pos->offset = end;
+				continue;
+			}
 			fl_batch_set(r->batch, r->block, r->page, &r->info, at, &head, r->shard);
 			r->pos->leaf = RelationGetRelid(r->rel);
 			r->pos->block = r->block;
