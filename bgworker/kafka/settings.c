@@ -143,14 +143,11 @@ fl_kafka_define_settings(void)
 	DefineCustomIntVariable("fleetlog.kafka_max_request", "Largest request of a Kafka client.",
 							"A larger one ends the connection. Before login it is 64 kB.", &fl_kafka_max_request_kb,
 							16384, 1024, 102400, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-<<<<<<< HEAD
 	DefineCustomBoolVariable("fleetlog.kafka_auto_create_topics",
 							 "Is a topic made when a role's client asks for one that is missing?",
 							 "The role needs the rights that create_stream asks for.", &fl_kafka_auto_create_topics, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-=======
 	DefineCustomIntVariable("fleetlog.kafka_max_fetch", "Most bytes of batches in one answer to a Kafka client's Fetch.",
 							"Whatever the client asks for; the first batch is sent whole.", &fl_kafka_max_fetch_kb, 16384,
 							64, 131072, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
->>>>>>> ea790d6 (kafka: clients read: Fetch, ListOffsets, OffsetForLeaderEpoch)
 }
