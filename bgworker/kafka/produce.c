@@ -274,6 +274,7 @@ check_batch(Part *part, FlBatchCheck *check, const FlStreamInfo *stream, const F
 	check->max_time = MAX_TIME_MS;
 	check->shards = stream->shards;
 	check->shard = part->out.index;
+	check->needs_keys = stream->is_compacted;
 	verdict = fl_batch_check(check, records->data, (Size) records->len, fl_server_compressor(), &raw);
 	if (raw.cap > SCRATCH_KEEP)
 		fl_buf_free(&raw);
