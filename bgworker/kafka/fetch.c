@@ -19,7 +19,8 @@
  * is none (70), upon which it does the same.
  *
  * No partition is kept waiting by those that stand before it in each request: where an
- * answer was full, the connection's next one begins with the first that got nothing.
+ * answer was full, or its time over, the connection's next one begins with the first that
+ * got nothing.
  */
 #include "postgres.h"
 
@@ -75,7 +76,7 @@ note_starved(FlKafkaFetch *fetch)
 	{
 		FlKafkaPart *part = &fetch->parts[(fetch->from + i) % fetch->n];
 
-		if (part->bytes > 0 || part->error != FL_KAFKA_NO_ERROR || !(part->starved || (fetch->full && part->look)))
+		if (part->bytes > 0 || part->error != FL_KAFKA_NO_ERROR || !(part->starved || part->look))
 			continue;
 		fetch->conn->fetch_first = part->stream;
 		fetch->conn->fetch_first_shard = part->shard;
