@@ -3,19 +3,14 @@
  * fuzz_kafka_batch.c
  *	  Arbitrary bytes as what a Kafka producer sends: the door's check of a batch.
  *
- * Length and CRC are put right before a second pass.  What is accepted must be
- * what readers can read: it is inflated, walked, stamped and divided, and the
- * halves are accepted again.
+ * What is accepted must be what readers can read: it is inflated, walked, stamped
+ * and divided, and the halves are accepted again.
  *
  *-------------------------------------------------------------------------
  */
-#include "fl_fuzz.h"
-
-#include <string.h>
+#include "fuzz_batch.h"
 
 #include "fleetlog/batch_check.h"
-
-#define MAX_RAW ((size_t) 1 << 20)
 
 static FlCompressor *compressor;
 
@@ -82,51 +77,16 @@ check_batch(uint8_t *body, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint8_t *copy = malloc(size > 0 ? size : 1);
-
-	if (copy == NULL)
-		return 0;
-	if (size > 0)
-		memcpy(copy, data, size);
-	check_batch(copy, size);
-	if (size >= FL_BATCH_HEADER_SIZE)
-	{
-		memcpy(copy, data, size);
-		fl_put_be32(copy + 8, (uint32_t) (size - FL_BATCH_LENGTH_BASE));
-		fl_batch_update_crc(copy, size);
-		check_batch(copy, size);
-	}
-	free(copy);
+	fuzz_batch_input(data, size, check_batch);
 	return 0;
 }
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const char *const names[] = {"none", "gzip", "snappy", "lz4", "zstd"};
-
 	(void) argc;
 	(void) argv;
 	compressor = fl_compressor_create(FL_ZSTD_DEFAULT_LEVEL);
-	for (int codec = FL_CODEC_NONE; codec <= FL_CODEC_ZSTD; codec++)
-	{
-		FlBatchBuilder b;
-		FlBuf out;
-
-		fl_batch_builder_init(&b, NULL, MAX_RAW);
-		b.producer_id = 9;
-		b.producer_epoch = 0;
-		b.base_sequence = INT32_MAX - 3;
-		for (int i = 0; i < 9; i++)
-			fl_batch_builder_add(&b, i % 4 == 3 ? FL_NO_TIMESTAMP : 1000 - i, (const uint8_t *) "plant/line/7",
-								 i % 3 == 2 ? -1 : 12, (const uint8_t *) "{\"temperature\": 20.5, \"unit\": \"celsius\"}",
-								 i % 5 == 4 ? -1 : 40, 0, (const uint8_t *) "\2\2a\1", 4);
-		fl_buf_init(&out, NULL, MAX_RAW);
-		FL_FUZZ_ASSERT(fl_batch_builder_finish(&b, (FlCodec) codec, compressor, &out) == FL_OK);
-		FL_FUZZ_ASSERT(out.data[22] == codec);
-		fl_fuzz_seed(names[codec], out.data, out.len);
-		fl_buf_free(&out);
-		fl_batch_builder_free(&b);
-	}
+	fuzz_batch_seeds(compressor, true);
 	return 0;
 }

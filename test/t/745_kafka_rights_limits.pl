@@ -8,6 +8,8 @@ use IO::Select;
 use IPC::Run ();
 use FleetlogTest;
 use FleetlogTest::Kafka;
+use FleetlogTest::KafkaBatch qw(batch produce record);
+use FleetlogTest::KafkaFetch;
 use FleetlogTest::KafkaGroup;
 
 my $port = PostgreSQL::Test::Cluster::get_free_port();
@@ -64,6 +66,34 @@ FleetlogTest::wait_until(sub { $dash->topics eq '' }, 'row security to count');
 pass('I6: a stream whose rows a policy might hide is none of its topics');
 $s->sql('ALTER TABLE telemetry DISABLE ROW LEVEL SECURITY');
 FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'its end');
+
+# ---- reading and writing ----
+
+my %as = map {
+    my $c = FleetlogTest::KafkaFetch->connect($port);
+    is(($c->log_in($_, 'pw-' . s/.*\///r))[0], 0, "$_ is in");
+    $_ => $c
+} qw(dash writer blank acme/d1);
+sub written { my ($user, $topic) = @_; my ($r) = produce($as{$user}, 9, -1, [ $topic, 0, batch(records => [ record('k', "of $user", headers => [ [ 'fl.tenant', 'acme' ] ]) ]) ]); return $r->{error}; }
+is($as{dash}->fetch_one('telemetry', 0, 0)->{error}, 0, 'SELECT is the right to fetch');
+is($as{dash}->list_offsets(1, [ 'telemetry', 0, -2 ]), '0 0 -1', 'and to ask for offsets');
+is(written('writer', 'secret'), 0, 'INSERT is the right to produce');
+is($s->sql("SELECT string_agg(concat_ws('|', fleetlog.text(payload), coalesce(tenant, '-'), coalesce(device, '-')), ',') FROM secret"), 'of writer|-|-', 'a role is no device, whatever it says');
+for my $case ([ 'writer', 'secret' ], [ 'blank', 'telemetry' ], [ 'dash', 'secret' ], [ 'acme/d1', 'telemetry' ])
+{
+    my ($user, $topic) = @$case;
+
+    is($as{$user}->fetch_one($topic, 0, 0)->{error}, 29, "$user does not fetch $topic");
+    is($as{$user}->list_offsets(1, [ $topic, 0, -1 ]), '29 -1 -1', "... nor learns its offsets");
+    is($as{$user}->epoch_ends(2, [ $topic, 0, 0 ]), '29 -1 -1', '... nor its epochs');
+}
+is(written(@$_), 29, "$_->[0] does not produce to $_->[1]") for [ 'dash', 'telemetry' ], [ 'blank', 'secret' ], [ 'writer', 'telemetry' ], [ 'acme/d1', 'telemetry' ];
+is($s->sql('SELECT count(*) FROM telemetry'), '0', 'nothing of it is stored');
+$as{dash}->send_fetch([ [ 'telemetry', [ 0, 0 ] ] ], max_wait => 600_000);
+$s->sql('REVOKE SELECT ON telemetry FROM dash');
+is($as{dash}->read_fetch->{parts}{'telemetry:0'}{error}, 29, 'who waits for records is told when the right ends');
+$s->sql('GRANT SELECT ON telemetry TO dash');
+FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'the right to be back');
 
 # ---- groups ----
 

@@ -9,12 +9,12 @@ use warnings;
 use Carp qw(confess);
 use parent -norequire, 'FleetlogTest::Kafka';
 use FleetlogTest::Kafka;
+use FleetlogTest::KafkaBatch ();
 
 # ---- Bytes, in the old and in the compact form --------------------------------------
 
-sub uvarint { my ($n) = @_; my $s = ''; while ($n > 127) { $s .= chr($n & 127 | 128); $n >>= 7; } return $s . chr $n; }
-sub string { my ($s, $flexible) = @_; return $flexible ? uvarint(1 + length $s) . $s : pack('n/a*', $s); }
-sub array { my ($flexible, @items) = @_; return ($flexible ? uvarint(1 + @items) : pack('N', scalar @items)) . join '', @items; }
+sub string { my ($s, $flexible) = @_; return $flexible ? FleetlogTest::KafkaBatch::uvarint(1 + length $s) . $s : pack('n/a*', $s); }
+sub array { my ($flexible, @items) = @_; return ($flexible ? FleetlogTest::KafkaBatch::uvarint(1 + @items) : pack('N', scalar @items)) . join '', @items; }
 sub tags { my ($flexible, $content) = @_; return $flexible ? $content // "\0" : ''; }
 
 # Takes values off the front of a string.
@@ -211,17 +211,6 @@ sub topic_id
 
 # ---- Batches --------------------------------------------------------------------------------
 
-my @crc_table = map { my $c = $_; $c = $c & 1 ? ($c >> 1) ^ 0x82F63B78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
-
-sub crc32c
-{
-    my ($bytes) = @_;
-    my $crc = 0xFFFFFFFF;
-
-    $crc = $crc_table[($crc ^ $_) & 255] ^ ($crc >> 8) for unpack 'C*', $bytes;
-    return $crc ^ 0xFFFFFFFF;
-}
-
 sub varint { my ($r) = @_; my $n = take_uvarint($r); return $n & 1 ? -1 - ($n >> 1) : $n >> 1; }
 sub varbytes { my ($r) = @_; my $n = varint($r); return $n < 0 ? undef : take($r, $n); }
 
@@ -239,7 +228,7 @@ sub batches
 
         @b{qw(base length epoch magic crc attributes last base_time max_time producer producer_epoch sequence count)} =
           unpack 'q> l> l> c N n l> q> q> q> s> l> l>', $batch;
-        confess("checksum of the batch at $b{base}") if crc32c(substr $batch, 21) != $b{crc};
+        confess("checksum of the batch at $b{base}") if FleetlogTest::KafkaBatch::crc32c(substr $batch, 21) != $b{crc};
         $b{codec} = $b{attributes} & 7;
         $b{records} = [ records(substr($batch, 61), \%b) ] if $b{codec} == 0;
         push @out, \%b;
