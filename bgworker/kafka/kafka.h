@@ -309,6 +309,13 @@ extern int32 fl_kafka_leader_epoch(Oid stream, int32 shard);
 /* May the connection read, or write, the stream?  No transaction. */
 extern bool fl_kafka_may_read(FlKafkaConn *conn, const FlStreamInfo *stream);
 extern bool fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream);
+
+/*
+ * May it write this record into a stream that it may write?  NULL: yes; else why not, a
+ * constant text.  It is asked for devices, whose key is the topic.
+ */
+extern const char *fl_kafka_may_write_record(const FlKafkaConn *conn, Oid stream, const uint8 *key, int32 key_len,
+											 int32 value_len);
 extern bool fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream);
 
 /* ---- where clients are told to go (metadata.c) ---- */

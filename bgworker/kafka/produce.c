@@ -243,6 +243,8 @@ verdict_code(FlBatchVerdict verdict)
 		case FL_BATCH_RAW_TOO_LARGE:
 		case FL_BATCH_RECORD_TOO_LARGE:
 			return FL_KAFKA_MESSAGE_TOO_LARGE;
+		case FL_BATCH_FORBIDDEN:
+			return FL_KAFKA_TOPIC_AUTHORIZATION_FAILED;
 		case FL_BATCH_BAD_TIME:
 			return FL_KAFKA_INVALID_TIMESTAMP;
 	}
@@ -258,13 +260,29 @@ record_limit(const FlStreamInfo *stream)
 	return Min(limit, (Size) fl_ring_max_body() - FL_BATCH_HEADER_SIZE - HEADER_OVERHEAD);
 }
 
+/* Whose record it would be. */
+typedef struct Writer
+{
+	const FlKafkaConn *conn;
+	Oid stream;
+} Writer;
+
+static const char *
+may_write(void *arg, const uint8 *key, int32 key_len, int32 value_len)
+{
+	const Writer *writer = arg;
+
+	return fl_kafka_may_write_record(writer->conn, writer->stream, key, key_len, value_len);
+}
+
 /* False, and the part has its error. */
 static bool
-check_batch(Part *part, FlBatchCheck *check, const FlStreamInfo *stream, const FlKafkaRecords *records)
+check_batch(const FlKafkaConn *conn, Part *part, FlBatchCheck *check, const FlStreamInfo *stream, const FlKafkaRecords *records)
 {
 	static FlBuf raw;
 	static bool ready = false;
 	FlBatchVerdict verdict;
+	Writer writer = {conn, stream->relid};
 
 	if (!ready)
 		fl_buf_init(&raw, &fl_kafka_door->alloc, 0);
@@ -275,6 +293,12 @@ check_batch(Part *part, FlBatchCheck *check, const FlStreamInfo *stream, const F
 	check->shards = stream->shards;
 	check->shard = part->out.index;
 	check->needs_keys = stream->is_compacted;
+	/* Others have the right on all of the stream. */
+	if (conn->identity != NULL && conn->identity->kind == FL_IDENTITY_DEVICE)
+	{
+		check->may_write = may_write;
+		check->arg = &writer;
+	}
 	verdict = fl_batch_check(check, records->data, (Size) records->len, fl_server_compressor(), &raw);
 	if (raw.cap > SCRATCH_KEEP)
 		fl_buf_free(&raw);
@@ -340,7 +364,7 @@ take_part(FlKafkaRequest *req, Part *part, const FlStreamInfo *stream, const FlK
 		set_error(part, FL_KAFKA_STORAGE_ERROR, "the disk reserve is reached");
 	else if ((uint32) records->len > fl_ring_max_body())
 		set_error(part, FL_KAFKA_MESSAGE_TOO_LARGE, "the batch is larger than half of fleetlog.ingest_ring");
-	else if (check_batch(part, &check, stream, records))
+	else if (check_batch(req->conn, part, &check, stream, records))
 	{
 		part->append_time = stream->timestamp_type == FL_TIMESTAMP_APPEND;
 		if (check.info.codec == FL_CODEC_ZSTD && req->version < ZSTD_FROM)

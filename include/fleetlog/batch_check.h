@@ -24,6 +24,7 @@ typedef enum FlBatchVerdict
 	FL_BATCH_UNKNOWN_CODEC,    /* 5 to 7 */
 	FL_BATCH_RAW_TOO_LARGE,    /* inflated it exceeds max_raw */
 	FL_BATCH_RECORD_TOO_LARGE, /* a record exceeds max_record */
+	FL_BATCH_FORBIDDEN,        /* may_write has refused a record */
 	FL_BATCH_BAD_TIME          /* a time that cannot be, or the log's own type of time */
 } FlBatchVerdict;
 
@@ -36,6 +37,9 @@ typedef struct FlBatchCheck
 	int32_t shards;    /* of the stream */
 	int32_t shard;     /* where the producer wants it */
 	bool needs_keys;   /* a record without a key is invalid */
+	/* May the producer write this record?  NULL: yes; else a constant text.  NULL itself: all of them. */
+	const char *(*may_write)(void *arg, const uint8_t *key, int32_t key_len, int32_t value_len);
+	void *arg;
 
 	/* what was found; only info where the verdict is not FL_BATCH_GOOD, and that only behind FL_BATCH_CORRUPT */
 	FlBatchInfo info;

@@ -91,6 +91,7 @@ note_time(FlBatchCheck *check, int64_t t)
 static FlBatchVerdict
 check_record(FlBatchCheck *check, const FlRecord *rec)
 {
+	const char *why;
 	size_t size = (size_t) (rec->key_len > 0 ? rec->key_len : 0) + (size_t) (rec->value_len > 0 ? rec->value_len : 0) +
 				  rec->headers_len;
 
@@ -103,6 +104,9 @@ check_record(FlBatchCheck *check, const FlRecord *rec)
 		return fault(check, FL_BATCH_BAD_TIME, "the time of a record cannot be kept");
 	if (rec->key == NULL && check->needs_keys)
 		return fault(check, FL_BATCH_INVALID, "a compacted topic takes no record without a key");
+	if (check->may_write != NULL &&
+		(why = check->may_write(check->arg, rec->key, rec->key_len, rec->value_len)) != NULL)
+		return fault(check, FL_BATCH_FORBIDDEN, why);
 	note_time(check, rec->timestamp_ms);
 	if (rec->key != NULL && check->shards > 1 &&
 		fl_partition(rec->key, (size_t) rec->key_len, check->shards) != check->shard)

@@ -95,6 +95,25 @@ is($as{dash}->read_fetch->{parts}{'telemetry:0'}{error}, 29, 'who waits for reco
 $s->sql('GRANT SELECT ON telemetry TO dash');
 FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'the right to be back');
 
+# ---- what is written ----
+
+sub write_to { my ($c, $topic, @records) = @_; return (produce($c, 9, -1, [ $topic, 0, batch(records => [@records]) ]))[0]{error}; }
+is(write_to($writer, 'secret', record('k', 'v')), 0, 'INSERT is the right to write');
+is(write_to($writer, 'telemetry', record('k', 'v')), 29, 'without it: 29');
+is(write_to($dash, 'telemetry', record('k', 'v')), 29, 'SELECT is none');
+my $one = logged_in('acme/d1', 'pw-d1');
+is($one->topics, 'telemetry', 'I4: a device sees the streams that its topics lie in');
+is(write_to($one, 'telemetry', record('acme/d1/temp', '21'), record('acme/d1/x', '22')), 0, 'I4: it writes its own topics');
+is($s->sql("SELECT string_agg(concat_ws(' ', key, tenant, device), ', ' ORDER BY log_offset) FROM telemetry"), 'acme/d1/temp acme d1, acme/d1/x acme d1', 'and the records bear who it is');
+for my $case ([ "another device's topic", 'acme/d2/temp' ], [ 'a topic of another tenant', 'small/d1/temp' ], [ 'no key', undef ], [ 'no topic', 'acme/d1/#' ], [ 'a command', 'acme/cmd/d1/req/x' ], [ 'a shadow', '$fleetlog/things/d1/shadow/update' ])
+{
+    my ($what, $key) = @$case;
+
+    is(write_to($one, 'telemetry', record('acme/d1/temp', 'no'), record($key, 'no')), 29, "I4: $what: 29");
+}
+is($s->sql("SELECT count(*) FROM telemetry WHERE fleetlog.text(payload) = 'no'"), '0', 'I4: nothing of such a batch is stored');
+is(write_to($one, 'secret', record('acme/d1/temp', 'no')), 29, 'nor may it name a stream that its topics do not lie in');
+
 # ---- groups ----
 
 sub member
