@@ -29,6 +29,10 @@ extern int64 fl_config_query_int(const char *sql, int nargs, Oid *types, Datum *
 extern void fl_config_query(const char *sql, int nargs, Oid *types, Datum *values,
 							void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg);
 
+/* ... with arguments that may be NULL. */
+extern void fl_config_query_nulls(const char *sql, int nargs, Oid *types, Datum *values, const bool *nulls,
+								  void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg);
+
 /* Run DDL as the current user with search_path = pg_catalog. */
 extern void fl_config_ddl(const char *sql);
 

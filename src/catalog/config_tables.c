@@ -246,6 +246,13 @@ void
 fl_config_query(const char *sql, int nargs, Oid *types, Datum *values,
 				void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg)
 {
+	fl_config_query_nulls(sql, nargs, types, values, NULL, row, arg);
+}
+
+void
+fl_config_query_nulls(const char *sql, int nargs, Oid *types, Datum *values, const bool *nulls,
+					  void (*row) (void *arg, HeapTuple tuple, TupleDesc desc), void *arg)
+{
 	Oid			save_user;
 	int			save_context;
 	int			level;
@@ -254,7 +261,7 @@ fl_config_query(const char *sql, int nargs, Oid *types, Datum *values,
 	SetUserIdAndSecContext(config_owner(), save_context | SECURITY_LOCAL_USERID_CHANGE);
 	level = pin_search_path();
 	SPI_connect();
-	execute_checked(sql, nargs, types, values, null_flags(nargs, NULL));
+	execute_checked(sql, nargs, types, values, null_flags(nargs, nulls));
 	AtEOXact_GUC(true, level);
 	/* Rows are looked at as the caller, whose rights the callback may ask for. */
 	SetUserIdAndSecContext(save_user, save_context);

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+#include "fleetlog/loop.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 
@@ -121,6 +122,11 @@ define_writing(void)
 							"Beyond it publish() fails with SQLSTATE 53400.",
 							&fl_publish_queue_kb, 16384, 64, 1048576,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.loop_max_waiting",
+							"Readings of a shard that may wait behind pending requests of a decision loop.",
+							"Beyond it the loop reads no further in that shard until answers have come.",
+							&fl_loop_max_waiting, 10000, 1, 10000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_xids_per_second",
 							"Transaction ids a second that the workers use on average.",
 							"Beyond it their turns become longer. Zero: no limit.",

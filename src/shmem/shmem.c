@@ -19,6 +19,7 @@
 
 #include "fleetlog/auth.h"
 #include "fleetlog/groups.h"
+#include "fleetlog/loop.h"
 #include "fleetlog/net.h"
 #include "fleetlog/read.h"
 #include "fleetlog/ring.h"
@@ -85,6 +86,7 @@ fl_shmem_request(void)
 	size = add_size(size, fl_waiters_size());
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
+	size = add_size(size, fl_loop_shmem_size());
 	size = add_size(size, fl_net_shmem_size());
 	size = add_size(size, fl_sessions_size());
 	size = add_size(size, fl_groups_size());
@@ -183,6 +185,7 @@ fl_shmem_startup(void)
 	fl_auth_shmem_init();
 	fl_net_shmem_init();
 	fl_state_shmem_init();
+	fl_loop_shmem_init();
 	fl_sessions_init();
 	fl_groups_init();
 	fl_read_init();

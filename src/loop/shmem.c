@@ -1,0 +1,88 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.c
+ *		What all processes know of loops: whether a runner is of use, and answers
+ *		that were refused.
+ *
+ * A refused answer is an error, whose transaction can keep nothing; so it is counted
+ * here, by loop, since server start.  Loops share a slot when there are very many.
+ *
+ * Locks: none, everything is an atomic.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/builtins.h"
+
+#include "fleetlog/compat.h"
+#include "fleetlog/config.h"
+#include "fleetlog/loop.h"
+#include "fleetlog/shmem.h"
+
+PG_FUNCTION_INFO_V1(fl_sql_loop_refused);
+
+#define SLOTS	1024
+
+typedef struct LoopShared
+{
+	pg_atomic_uint32 runner_wanted;
+	pg_atomic_uint64 refused[SLOTS];
+} LoopShared;
+
+static LoopShared *shared = NULL;
+
+int			fl_loop_max_waiting = 10000;
+
+Size
+fl_loop_shmem_size(void)
+{
+	return MAXALIGN(sizeof(LoopShared));
+}
+
+void
+fl_loop_shmem_init(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("fleetlog loops", sizeof(LoopShared), &found);
+	if (found)
+		return;
+	pg_atomic_init_u32(&shared->runner_wanted, 0);
+	for (int i = 0; i < SLOTS; i++)
+		pg_atomic_init_u64(&shared->refused[i], 0);
+}
+
+bool
+fl_loop_runner_wanted(void)
+{
+	return pg_atomic_read_u32(&shared->runner_wanted) != 0;
+}
+
+void
+fl_loop_want_runner(void)
+{
+	bool		isnull;
+	uint32		wanted = fl_config_query_int("SELECT 1::bigint FROM fleetlog.loop_config LIMIT 1", 0, NULL, NULL, &isnull) != 0;
+
+	if (pg_atomic_exchange_u32(&shared->runner_wanted, wanted) != wanted)
+		fl_worker_wake(FL_WORKER_LAUNCHER, 0);
+}
+
+/* _loop_refused(loop, more): add to the count of refused answers, and return it. */
+Datum
+fl_sql_loop_refused(PG_FUNCTION_ARGS)
+{
+	text	   *loop = PG_GETARG_TEXT_PP(0);
+	uint32		hash;
+
+	fl_require_preload();
+	hash = hash_combine(DatumGetUInt32(hash_any((unsigned char *) VARDATA_ANY(loop), VARSIZE_ANY_EXHDR(loop))),
+						murmurhash32(MyDatabaseId));
+	PG_RETURN_INT64((int64) pg_atomic_add_fetch_u64(&shared->refused[hash % SLOTS], PG_GETARG_INT32(1)));
+}
