@@ -166,7 +166,7 @@ $$;
 COMMENT ON FUNCTION fleetlog._add_psk(text, text, bytea) IS 'internal: give a device a pre-shared key';
 
 -- "tenant/device", or the bare id where only one tenant has it.
-CREATE FUNCTION fleetlog._find_device(client text, OUT tenant text, OUT device text)
+CREATE FUNCTION fleetlog._find_device(client text, among text[] = NULL, OUT tenant text, OUT device text)
 	LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -178,8 +178,8 @@ BEGIN
 	END IF;
 	SELECT array_agg(d.tenant ORDER BY d.tenant), min(d.id) INTO found_in, device
 	FROM fleetlog.device d
-	WHERE (slash > 0 AND d.tenant = left(client, slash - 1) AND d.id = substr(client, slash + 1))
-		OR (slash = 0 AND d.id = client);
+	WHERE ((slash > 0 AND d.tenant = left(client, slash - 1) AND d.id = substr(client, slash + 1))
+		OR (slash = 0 AND d.id = client)) AND (among IS NULL OR d.tenant = ANY (among));
 	IF found_in IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('device "%s" does not exist', client);
 	ELSIF cardinality(found_in) > 1 THEN
@@ -191,7 +191,7 @@ BEGIN
 	tenant := found_in[1];
 END
 $$;
-COMMENT ON FUNCTION fleetlog._find_device(text) IS 'internal: tenant and id of the device that a text names';
+COMMENT ON FUNCTION fleetlog._find_device(text, text[]) IS 'internal: tenant and id of the device that a text names, of some tenants or (NULL) of all';
 
 CREATE FUNCTION fleetlog.create_tenant(
 	name text,
@@ -642,7 +642,7 @@ REVOKE ALL ON FUNCTION fleetlog._identity_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._audit(text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._random_password() FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._password_verifier(text), fleetlog._password_verifier_512(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION fleetlog._find_device(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fleetlog._find_device(text, text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog._acl(text, text, text, text, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.create_tenant(text, text, int, int, int, int, int, int, int, interval, int, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fleetlog.alter_tenant(text, int, int, int, int, int, int, int, interval, int, int) FROM PUBLIC;

@@ -96,6 +96,11 @@ ALTER TABLE fleetlog.command_event ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON fleetlog.command_event FOR SELECT USING (
 	(SELECT pg_catalog.pg_has_role('fleetlog_admin', 'MEMBER') OR pg_catalog.pg_has_role('pg_monitor', 'MEMBER'))
 	OR tenant IN (SELECT g.tenant FROM fleetlog.command_grant g WHERE pg_catalog.pg_has_role(g.role::oid, 'MEMBER')));
+-- The policies above read what their user may see of this: his own.
+ALTER TABLE fleetlog.command_grant ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON fleetlog.command_grant FOR SELECT USING (
+	(SELECT pg_catalog.pg_has_role('fleetlog_admin', 'MEMBER') OR pg_catalog.pg_has_role('pg_monitor', 'MEMBER'))
+	OR pg_catalog.pg_has_role(role::oid, 'MEMBER'));
 REVOKE ALL ON fleetlog.command, fleetlog.command_event, fleetlog.command_grant, fleetlog.command_ignored FROM PUBLIC;
 GRANT SELECT ON fleetlog.command, fleetlog.command_event, fleetlog.command_grant TO PUBLIC;
 GRANT SELECT ON fleetlog.command_ignored TO fleetlog_admin, pg_monitor;

@@ -71,29 +71,34 @@ CREATE FUNCTION fleetlog.cancel_job(name text) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_cancel_job' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION fleetlog.cancel_job(text) IS 'end a job; commands that have not been sent are cancelled, those that have go on';
 
--- The devices that names stand for, in the order of the names; those that are revoked are left out, unknown ones an error.
-CREATE FUNCTION fleetlog._job_targets(names text[], OUT number int, OUT tenant text, OUT device text) RETURNS SETOF record
+-- The devices that names stand for, of some tenants or (NULL) of all, in the order of the names; those that are revoked are left out,
+-- unknown ones an error.
+CREATE FUNCTION fleetlog._job_targets(names text[], among text[], OUT number int, OUT tenant text, OUT device text) RETURNS SETOF record
 	LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
 	bad text;
 BEGIN
-	SELECT n INTO bad FROM unnest(names) n WHERE n IS NULL OR 1 <> (
-		SELECT count(*) FROM fleetlog.device d WHERE CASE WHEN strpos(n, '/') > 0 THEN d.tenant = split_part(n, '/', 1) AND d.id = substr(n, strpos(n, '/') + 1) ELSE d.id = n END)
-	LIMIT 1;
+	SELECT q.name INTO bad FROM (
+		SELECT u.name, u.i FROM unnest(names) WITH ORDINALITY u(name, i)
+		LEFT JOIN fleetlog.device d ON d.id = substr(u.name, strpos(u.name, '/') + 1) AND (strpos(u.name, '/') = 0 OR d.tenant = split_part(u.name, '/', 1))
+			AND (among IS NULL OR d.tenant = ANY (among))
+		GROUP BY u.name, u.i HAVING count(d.id) <> 1) q
+	ORDER BY q.i LIMIT 1;
 	IF FOUND THEN
-		PERFORM fleetlog._find_device(bad);
+		PERFORM fleetlog._find_device(bad, among);
 	END IF;
 	RETURN QUERY
 		SELECT (row_number() OVER (ORDER BY min(u.i)))::int, d.tenant, d.id
-		FROM unnest(names) WITH ORDINALITY u(n, i)
-		JOIN fleetlog.device d ON CASE WHEN strpos(n, '/') > 0 THEN d.tenant = split_part(n, '/', 1) AND d.id = substr(n, strpos(n, '/') + 1) ELSE d.id = n END
+		FROM unnest(names) WITH ORDINALITY u(name, i)
+		JOIN fleetlog.device d ON d.id = substr(u.name, strpos(u.name, '/') + 1) AND (strpos(u.name, '/') = 0 OR d.tenant = split_part(u.name, '/', 1))
+			AND (among IS NULL OR d.tenant = ANY (among))
 		WHERE d.revoked_at IS NULL
 		GROUP BY d.tenant, d.id;
 END
 $$;
-COMMENT ON FUNCTION fleetlog._job_targets(text[]) IS 'internal: devices of a job';
+COMMENT ON FUNCTION fleetlog._job_targets(text[], text[]) IS 'internal: devices of a job';
 
 -- Issue what the waves and the concurrency of a job allow now; returns how many commands.
 CREATE FUNCTION fleetlog._job_step(j fleetlog.job_config, max_commands int) RETURNS int
@@ -164,6 +169,6 @@ $$;
 COMMENT ON FUNCTION fleetlog._job_run(int) IS 'internal: go on with all jobs; returns how many commands were issued';
 
 REVOKE ALL ON FUNCTION fleetlog.create_job(text, text, jsonb, text, int, interval, float8, int, interval), fleetlog.pause_job(text), fleetlog.resume_job(text, float8),
-	fleetlog.cancel_job(text), fleetlog._job_targets(text[]), fleetlog._job_step(fleetlog.job_config, int), fleetlog._job_run(int) FROM PUBLIC;
+	fleetlog.cancel_job(text), fleetlog._job_targets(text[], text[]), fleetlog._job_step(fleetlog.job_config, int), fleetlog._job_run(int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog.create_job(text, text, jsonb, text, int, interval, float8, int, interval), fleetlog.pause_job(text), fleetlog.resume_job(text, float8),
 	fleetlog.cancel_job(text) TO fleetlog_admin;

@@ -7,8 +7,10 @@
  * else: what is rolled back was never sent.  The row is written as the owner of
  * the extension, after the caller's right was found here: fleetlog_admin may
  * command every device, other roles those of tenants that they were given by
- * fleetlog.allow_commands.  Who called is taken from the session, never from an
- * argument.
+ * fleetlog.allow_commands.  The right comes first: devices, commands and jobs of
+ * other tenants are never looked up, so that nobody learns from an error, or from
+ * a wait for a lock, whether they exist.  Who called is taken from the session,
+ * never from an argument.
  *
  * At commit the dispatcher is woken; a wake-up that is lost costs a few seconds,
  * since it also looks by itself.
@@ -23,6 +25,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -65,12 +68,6 @@ fl_command_wake_at_commit(void)
 
 /* ---- rights ----------------------------------------------------------------------- */
 
-static void
-on_flag(void *arg, HeapTuple tuple, TupleDesc desc)
-{
-	*(bool *) arg = true;
-}
-
 static bool
 is_admin(void)
 {
@@ -79,23 +76,84 @@ is_admin(void)
 	return superuser() || (OidIsValid(admin) && has_privs_of_role(GetUserId(), admin));
 }
 
-void
-fl_command_check_tenant(text *tenant)
+typedef struct Granted
 {
-	Oid			types[2] = {TEXTOID, OIDOID};
-	Datum		values[2] = {PointerGetDatum(tenant), ObjectIdGetDatum(GetUserId())};
-	bool		allowed = is_admin();
+	MemoryContext mcxt;
+	ArrayType  *tenants;
+} Granted;
 
-	if (!allowed)
-		fl_config_query("SELECT 1 FROM fleetlog.command_grant g WHERE g.tenant = $1 AND pg_has_role($2, g.role::oid, 'USAGE')",
-						2, types, values, on_flag, &allowed);
-	if (!allowed)
+static void
+on_tenants(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	Granted    *granted = arg;
+	bool		isnull;
+	MemoryContext old = MemoryContextSwitchTo(granted->mcxt);
+
+	granted->tenants = DatumGetArrayTypePCopy(SPI_getbinval(tuple, desc, 1, &isnull));
+	MemoryContextSwitchTo(old);
+}
+
+FlCommandTenants
+fl_command_tenants(void)
+{
+	Oid			types[1] = {OIDOID};
+	Datum		values[1] = {ObjectIdGetDatum(GetUserId())};
+	Granted		granted = {.mcxt = CurrentMemoryContext};
+	FlCommandTenants may = {.all = is_admin(), .names = construct_empty_array(TEXTOID)};
+
+	if (may.all)
+		return may;
+	fl_config_query("SELECT coalesce(array_agg(DISTINCT g.tenant), '{}') FROM fleetlog.command_grant g WHERE pg_has_role($1, g.role::oid, 'USAGE')",
+					1, types, values, on_tenants, &granted);
+	may.names = granted.tenants;
+	if (ArrayGetNItems(ARR_NDIM(may.names), ARR_DIMS(may.names)) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("role \"%s\" may not send commands to devices of tenant \"%s\"",
-						GetUserNameFromId(GetUserId(), false), text_to_cstring(tenant)),
-				 errhint("An administrator can allow it: SELECT fleetlog.allow_commands('%s', '%s').",
-						 text_to_cstring(tenant), GetUserNameFromId(GetUserId(), false))));
+				 errmsg("role \"%s\" may not send commands", GetUserNameFromId(GetUserId(), false)),
+				 errhint("An administrator can allow it for a tenant, with fleetlog.allow_commands.")));
+	return may;
+}
+
+void
+fl_command_check_tenant(const FlCommandTenants *may, const char *tenant, int len)
+{
+	Datum	   *names;
+	int			n;
+
+	if (may->all)
+		return;
+	deconstruct_array(may->names, TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
+	for (int i = 0; i < n; i++)
+	{
+		text	   *name = DatumGetTextPP(names[i]);
+
+		if (VARSIZE_ANY_EXHDR(name) == len && memcmp(VARDATA_ANY(name), tenant, len) == 0)
+		{
+			pfree(names);
+			return;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("role \"%s\" may not send commands to devices of tenant \"%.*s\"", GetUserNameFromId(GetUserId(), false), len, tenant),
+			 errhint("An administrator can allow it: SELECT fleetlog.allow_commands('%.*s', '%s').", len, tenant, GetUserNameFromId(GetUserId(), false))));
+}
+
+void
+fl_command_check_device(const FlCommandTenants *may, text *name)
+{
+	const char *s = VARDATA_ANY(name);
+	const char *slash = memchr(s, '/', VARSIZE_ANY_EXHDR(name));
+
+	if (slash != NULL)
+		fl_command_check_tenant(may, s, slash - s);
+}
+
+int
+fl_command_not_there(const FlCommandTenants *may)
+{
+	return may->all ? 0 :
+		errdetail("Only tenants that role \"%s\" may command are looked at.", GetUserNameFromId(GetUserId(), false));
 }
 
 /* ---- the device --------------------------------------------------------------------- */
@@ -131,17 +189,17 @@ on_device(void *arg, HeapTuple tuple, TupleDesc desc)
 	device->revoked = DatumGetBool(SPI_getbinval(tuple, desc, 3, &isnull));
 }
 
-/* Unknown, ambiguous, revoked: an error.  Its row is locked against removal until the end of the transaction. */
+/* Unknown among the tenants, ambiguous: an error.  Its row is locked against removal until the end of the transaction. */
 static Device
-find_device(text *name)
+find_device(text *name, const FlCommandTenants *may)
 {
-	Oid			types[1] = {TEXTOID};
-	Datum		values[1] = {PointerGetDatum(name)};
+	Oid			types[3] = {TEXTOID, TEXTARRAYOID, BOOLOID};
+	Datum		values[3] = {PointerGetDatum(name), PointerGetDatum(may->names), BoolGetDatum(may->all)};
 	Device		device = {.mcxt = CurrentMemoryContext};
 
-	fl_config_query("SELECT d.tenant, d.id, d.revoked_at IS NOT NULL FROM fleetlog._find_device($1) f"
+	fl_config_query("SELECT d.tenant, d.id, d.revoked_at IS NOT NULL FROM fleetlog._find_device($1, CASE WHEN $3 THEN NULL ELSE $2 END) f"
 					" JOIN fleetlog.device d ON d.tenant = f.tenant AND d.id = f.device FOR KEY SHARE OF d",
-					1, types, values, on_device, &device);
+					3, types, values, on_device, &device);
 	if (device.tenant == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -260,6 +318,7 @@ fl_sql_send_command(PG_FUNCTION_ARGS)
 	Oid			types[9] = {TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INTERVALOID};
 	Datum		values[9];
 	pg_uuid_t  *id = palloc0(sizeof(pg_uuid_t));
+	FlCommandTenants may;
 	TimestampTz now;
 	Device		device;
 	int64		ttl;
@@ -271,8 +330,9 @@ fl_sql_send_command(PG_FUNCTION_ARGS)
 	fl_command_check_name(PG_GETARG_TEXT_PP(1));
 	ttl = fl_command_checked_ttl(PG_GETARG_INTERVAL_P(3));
 	values[8] = IntervalPGetDatum(fl_command_checked_answer_timeout(fcinfo, 4, ttl));
-	device = find_device(PG_GETARG_TEXT_PP(0));
-	fl_command_check_tenant(device.tenant);
+	may = fl_command_tenants();
+	fl_command_check_device(&may, PG_GETARG_TEXT_PP(0));
+	device = find_device(PG_GETARG_TEXT_PP(0), &may);
 	check_not_revoked(&device);
 	fl_command_check_payload(PG_GETARG_DATUM(2));
 
@@ -298,42 +358,47 @@ fl_sql_send_command(PG_FUNCTION_ARGS)
 
 typedef struct Found
 {
-	Device		device;
+	bool		found;
 	bool		pending;
 } Found;
 
 static void
 on_command(void *arg, HeapTuple tuple, TupleDesc desc)
 {
-	Found	   *found = arg;
+	Found	   *command = arg;
 	bool		isnull;
 
-	found->device.tenant = copy_text(found->device.mcxt, tuple, desc, 1);
-	found->pending = DatumGetBool(SPI_getbinval(tuple, desc, 2, &isnull));
+	command->found = true;
+	command->pending = DatumGetBool(SPI_getbinval(tuple, desc, 1, &isnull));
 }
 
 Datum
 fl_sql_cancel_command(PG_FUNCTION_ARGS)
 {
-	Oid			types[2] = {UUIDOID, TEXTOID};
-	Datum		values[2];
-	Found		found = {.device = {.mcxt = CurrentMemoryContext}};
+	Oid			types[3] = {UUIDOID, TEXTARRAYOID, BOOLOID};
+	Datum		values[3];
+	FlCommandTenants may;
+	Found		command = {0};
 
 	fl_require_preload();
 	PreventCommandIfReadOnly("fleetlog.cancel_command()");
 	PreventCommandIfParallelMode("fleetlog.cancel_command()");
 	if (PG_ARGISNULL(0))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("command must not be NULL")));
+	may = fl_command_tenants();
 	values[0] = PG_GETARG_DATUM(0);
-	fl_config_query("SELECT tenant, state = 'pending' FROM fleetlog.command WHERE id = $1 FOR UPDATE",
-					1, types, values, on_command, &found);
-	if (found.device.tenant == NULL)
+	values[1] = PointerGetDatum(may.names);
+	values[2] = BoolGetDatum(may.all);
+	fl_config_query("SELECT state = 'pending' FROM fleetlog.command WHERE id = $1 AND ($3 OR tenant = ANY ($2)) FOR UPDATE",
+					3, types, values, on_command, &command);
+	if (!command.found)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("command %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, values[0])))));
-	fl_command_check_tenant(found.device.tenant);
-	if (!found.pending)
+				 errmsg("command %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, values[0]))),
+				 fl_command_not_there(&may)));
+	if (!command.pending)
 		PG_RETURN_BOOL(false);
+	types[1] = TEXTOID;
 	values[1] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
 	fl_config_execute("WITH c AS (UPDATE fleetlog.command SET state = 'cancelled', finished_at = clock_timestamp(), detail = 'by ' || $2"
 					  " WHERE id = $1 RETURNING id, tenant, finished_at, detail)"

@@ -9,7 +9,7 @@
  * is done by the dispatcher (sql/modules/089_job.sql).
  *
  * Who may command every tenant that a job touches may also pause, resume and
- * cancel it.  The job's row is locked while it is changed, by the dispatcher as
+ * cancel it; for others it is not there.  The job's row is locked while it is changed, by the dispatcher as
  * well, so after pause_job and cancel_job have committed nothing is issued.
  *
  *-------------------------------------------------------------------------
@@ -107,48 +107,35 @@ ask_devices(text *query)
 
 /* ---- rights ------------------------------------------------------------------------- */
 
-typedef struct Tenants
+/* Every tenant that names tell must be one that may be commanded. */
+static void
+check_names(const FlCommandTenants *may, ArrayType *array)
 {
-	MemoryContext mcxt;
+	Datum	   *names;
 	int			n;
-	text	  **names;
-} Tenants;
 
-static void
-on_tenant(void *arg, HeapTuple tuple, TupleDesc desc)
-{
-	Tenants    *tenants = arg;
-	MemoryContext old = MemoryContextSwitchTo(tenants->mcxt);
-
-	tenants->names = tenants->names == NULL ? palloc(sizeof(text *)) : repalloc(tenants->names, sizeof(text *) * (tenants->n + 1));
-	tenants->names[tenants->n++] = cstring_to_text(SPI_getvalue(tuple, desc, 1));
-	MemoryContextSwitchTo(old);
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
+	for (int i = 0; i < n; i++)
+		fl_command_check_device(may, DatumGetTextPP(names[i]));
 }
 
-/* Raises 42501 unless all of them may be commanded. */
-static void
-check_tenants(const char *sql, Oid type, Datum value)
-{
-	Tenants		tenants = {.mcxt = CurrentMemoryContext};
-
-	fl_config_query(sql, 1, &type, &value, on_tenant, &tenants);
-	for (int i = 0; i < tenants.n; i++)
-		fl_command_check_tenant(tenants.names[i]);
-}
-
+/* A job that touches other tenants than those that may be commanded is not there for the caller. */
 static void
 check_job(text *name)
 {
-	Oid			types[1] = {TEXTOID};
-	Datum		values[1] = {PointerGetDatum(name)};
+	FlCommandTenants may = fl_command_tenants();
+	Oid			types[3] = {TEXTOID, TEXTARRAYOID, BOOLOID};
+	Datum		values[3] = {PointerGetDatum(name), PointerGetDatum(may.names), BoolGetDatum(may.all)};
 	bool		isnull;
 
-	(void) fl_config_query_int("SELECT 1::bigint FROM fleetlog.job_config WHERE name = $1", 1, types, values, &isnull);
+	(void) fl_config_query_int("SELECT 1::bigint FROM fleetlog.job_config j WHERE j.name = $1 AND ($3"
+							   " OR NOT EXISTS (SELECT FROM fleetlog.job_target t WHERE t.job = j.name AND t.tenant <> ALL ($2)))",
+							   3, types, values, &isnull);
 	if (isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("job \"%s\" does not exist", text_to_cstring(name))));
-	check_tenants("SELECT DISTINCT tenant FROM fleetlog.job_target WHERE job = $1", TEXTOID, values[0]);
+				 errmsg("job \"%s\" does not exist", text_to_cstring(name)),
+				 fl_command_not_there(&may)));
 }
 
 /* ---- create_job ------------------------------------------------------------------------ */
@@ -202,15 +189,40 @@ check_new(text *name)
 				 errmsg("job \"%s\" already exists", text_to_cstring(name))));
 }
 
+/* Writes the job and its devices; returns how many. */
+static uint64
+write_job(FunctionCallInfo fcinfo, const FlCommandTenants *may, ArrayType *devices, Interval *ttl)
+{
+	Oid			types[14] = {TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT4OID, INTERVALOID, FLOAT8OID, INT4OID, INTERVALOID, TEXTARRAYOID, TEXTOID, TEXTOID, TEXTARRAYOID, BOOLOID};
+	Datum		values[14];
+	bool		nulls[14] = {false};
+
+	for (int i = 0; i <= ARG_CONCURRENCY; i++)
+	{
+		values[i] = PG_GETARG_DATUM(i);
+		nulls[i] = PG_ARGISNULL(i);
+	}
+	values[ARG_TTL] = IntervalPGetDatum(ttl);
+	values[ARG_ANSWER_TIMEOUT] = IntervalPGetDatum(fl_command_checked_answer_timeout(fcinfo, ARG_ANSWER_TIMEOUT, ttl->time));
+	values[9] = PointerGetDatum(devices);
+	values[10] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
+	values[11] = CStringGetTextDatum(GetUserNameFromId(GetSessionUserId(), false));
+	values[12] = PointerGetDatum(may->names);
+	values[13] = BoolGetDatum(may->all);
+	return fl_config_execute("WITH t AS MATERIALIZED (SELECT * FROM fleetlog._job_targets($10, CASE WHEN $14 THEN NULL ELSE $13 END)), n AS (SELECT count(*)::int AS n FROM t),"
+							 " j AS (INSERT INTO fleetlog.job_config (name, command, payload, devices, targets, wave, concurrency, ttl, answer_timeout, stop_at_failure_rate, issued_by, issued_login, created_at, changed_at)"
+							 " SELECT $1, $2, $3, $4, n, coalesce($5, n), coalesce($8, n), $6, $9, $7, $11, $12, clock_timestamp(), clock_timestamp() FROM n WHERE n > 0)"
+							 " INSERT INTO fleetlog.job_target (job, number, tenant, device) SELECT $1, t.number, t.tenant, t.device FROM t",
+							 14, types, values, nulls);
+}
+
 Datum
 fl_sql_create_job(PG_FUNCTION_ARGS)
 {
-	Oid			types[13] = {TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT4OID, INTERVALOID, FLOAT8OID, INT4OID, INTERVALOID, TEXTARRAYOID, TEXTOID, TEXTOID, INT4OID};
-	Datum		values[13];
-	bool		nulls[13] = {false};
+	FlCommandTenants may;
 	Interval   *ttl = palloc0(sizeof(Interval));
-	bool		isnull;
-	int64		n;
+	ArrayType  *devices;
+	uint64		n;
 
 	fl_require_preload();
 	PreventCommandIfReadOnly("fleetlog.create_job()");
@@ -219,26 +231,13 @@ fl_sql_create_job(PG_FUNCTION_ARGS)
 	ttl->time = fl_command_checked_ttl(PG_GETARG_INTERVAL_P(ARG_TTL));
 	if (!PG_ARGISNULL(ARG_RATE))
 		check_rate(PG_GETARG_FLOAT8(ARG_RATE));
+	may = fl_command_tenants();
 	check_new(PG_GETARG_TEXT_PP(ARG_NAME));
-	for (int i = 0; i <= ARG_CONCURRENCY; i++)
-	{
-		values[i] = PG_GETARG_DATUM(i);
-		nulls[i] = PG_ARGISNULL(i);
-	}
-	values[ARG_TTL] = IntervalPGetDatum(ttl);
-	values[ARG_ANSWER_TIMEOUT] = IntervalPGetDatum(fl_command_checked_answer_timeout(fcinfo, ARG_ANSWER_TIMEOUT, ttl->time));
-	values[9] = PointerGetDatum(ask_devices(PG_GETARG_TEXT_PP(ARG_DEVICES)));
-	values[10] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	values[11] = CStringGetTextDatum(GetUserNameFromId(GetSessionUserId(), false));
-	check_tenants("SELECT DISTINCT tenant FROM fleetlog._job_targets($1)", TEXTARRAYOID, values[9]);
-	n = fl_config_query_int("SELECT count(*) FROM fleetlog._job_targets($1)", 1, &types[9], &values[9], &isnull);
+	devices = ask_devices(PG_GETARG_TEXT_PP(ARG_DEVICES));
+	check_names(&may, devices);
+	n = write_job(fcinfo, &may, devices, ttl);
 	if (n == 0)
 		ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND), errmsg("the query names no device")));
-	values[12] = Int32GetDatum((int32) n);
-	fl_config_execute("WITH j AS (INSERT INTO fleetlog.job_config (name, command, payload, devices, targets, wave, concurrency, ttl, answer_timeout, stop_at_failure_rate, issued_by, issued_login, created_at, changed_at)"
-					  " VALUES ($1, $2, $3, $4, $13, coalesce($5, $13), coalesce($8, $13), $6, $9, $7, $11, $12, clock_timestamp(), clock_timestamp()))"
-					  " INSERT INTO fleetlog.job_target (job, number, tenant, device) SELECT $1, t.number, t.tenant, t.device FROM fleetlog._job_targets($10) t",
-					  13, types, values, nulls);
 	fl_command_wake_at_commit();
 	PG_RETURN_INT32((int32) n);
 }

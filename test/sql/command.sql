@@ -59,13 +59,59 @@ SELECT fleetlog.allow_commands('cmda', 'regress_cmd_a');
 SET LOCAL ROLE regress_cmd_a;
 SELECT fleetlog.send_command('cmda/d1', 'mine', '{}') AS mine \gset
 SELECT fleetlog.send_command('cmdb/d1', 'x', '{}');
-SELECT fleetlog.cancel_command(:'b');
 SELECT name, issued_by, issued_login = session_user AS login FROM fleetlog.command WHERE name = 'mine';
 SELECT count(*), count(*) FILTER (WHERE tenant <> 'cmda') AS others FROM fleetlog.command;
 SELECT count(*) FILTER (WHERE tenant <> 'cmda') AS others FROM fleetlog.command_event;
 INSERT INTO fleetlog.command SELECT * FROM fleetlog.command;
 UPDATE fleetlog.command SET state = 'succeeded';
 SELECT fleetlog._command_dispatch(1);
+RESET ROLE;
+-- nobody learns what others have: the same answer whether it is there or not
+INSERT INTO fleetlog.job_config (name, command, payload, devices, targets, wave, concurrency, ttl, answer_timeout, state, issued_by, issued_login, created_at, changed_at)
+	VALUES ('cmdb-job', 'x', '1', 'SELECT', 1, 1, 1, '1 min', '1 min', 'paused', 'x', 'x', now(), now());
+INSERT INTO fleetlog.job_target (job, number, tenant, device) VALUES ('cmdb-job', 1, 'cmdb', 'only-b');
+SELECT fleetlog.create_device('only-b', 'cmdb', password => 'x'), fleetlog.create_device('gone-b', 'cmdb', password => 'x'), fleetlog.create_device('only-a', 'cmda', password => 'x');
+SELECT fleetlog.revoke_device('cmdb/gone-b');
+SELECT fleetlog.send_command('cmdb/only-b', 'b', '1') AS b \gset
+CREATE ROLE regress_cmd_none;
+GRANT EXECUTE ON FUNCTION fleetlog.create_job(text, text, jsonb, text, int, interval, float8, int, interval), fleetlog.pause_job(text), fleetlog.resume_job(text, float8),
+	fleetlog.cancel_job(text) TO regress_cmd_none, regress_cmd_a;
+CREATE FUNCTION pg_temp.says(sql text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	told text;
+BEGIN
+	EXECUTE sql;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS told = PG_EXCEPTION_DETAIL;
+	RETURN concat_ws(' | ', SQLSTATE, regexp_replace(SQLERRM, '[0-9a-f-]{36}', '(id)'), nullif(told, ''));
+END $$;
+-- Each pair: one that is there, and one that is not.
+CREATE TEMP TABLE pairs AS SELECT * FROM (VALUES
+	(1, $$SELECT fleetlog.send_command('%s', 'x', '1')$$, 'cmdb/only-b', 'cmdb/nobody'), (2, $$SELECT fleetlog.send_command('%s', 'x', '1')$$, 'cmdb/gone-b', 'nowhere/x'),
+	(3, $$SELECT fleetlog.send_command('%s', 'x', '1')$$, 'only-b', 'nobody'), (4, $$SELECT fleetlog.send_command('%s', 'x', '1')$$, 'gone-b', 'nobody'),
+	(5, $$SELECT fleetlog.cancel_command('%s')$$, :'b', '00000000-0000-4000-8000-000000000000'),
+	(6, $$SELECT fleetlog.create_job('j', 'x', '1', $q$SELECT '%s'$q$)$$, 'cmdb/only-b', 'cmdb/nobody'), (7, $$SELECT fleetlog.create_job('j', 'x', '1', $q$SELECT '%s'$q$)$$, 'only-b', 'nobody'),
+	(8, $$SELECT fleetlog.create_job('j', 'x', '1', $q$SELECT '%s'$q$)$$, 'gone-b', 'nobody'), (9, $$SELECT fleetlog.pause_job('%s')$$, 'cmdb-job', 'no-job'),
+	(10, $$SELECT fleetlog.resume_job('%s')$$, 'cmdb-job', 'no-job'), (11, $$SELECT fleetlog.cancel_job('%s')$$, 'cmdb-job', 'no-job')) v(n, call, there, not_there);
+GRANT SELECT ON pairs TO PUBLIC;
+SET LOCAL ROLE regress_cmd_none;
+SELECT n, pg_temp.says(format(call, not_there)) AS told, replace(pg_temp.says(format(call, there)), there, '') = replace(pg_temp.says(format(call, not_there)), not_there, '') AS same FROM pairs WHERE n <> 2 ORDER BY n;
+SELECT (SELECT count(*) FROM fleetlog.command) AS commands, (SELECT count(*) FROM fleetlog.command_event) AS events, (SELECT count(*) FROM fleetlog.stat_command) AS stat,
+	(SELECT count(*) FROM fleetlog.job) AS jobs, (SELECT count(*) FROM fleetlog.command_grant) AS grants;
+SELECT count(*) FROM fleetlog.device;
+SET LOCAL ROLE regress_cmd_a;
+SELECT n, pg_temp.says(format(call, not_there)) AS told, replace(pg_temp.says(format(call, there)), there, '') = replace(pg_temp.says(format(call, not_there)), not_there, '') AS same FROM pairs WHERE n <> 2 ORDER BY n;
+SELECT pg_temp.says($$SELECT fleetlog.send_command('cmdb/gone-b', 'x', '1')$$), pg_temp.says($$SELECT fleetlog.send_command('nowhere/x', 'x', '1')$$);
+SELECT count(*) FILTER (WHERE tenant <> 'cmda') AS commands, (SELECT count(*) FILTER (WHERE tenant <> 'cmda') FROM fleetlog.command_event) AS events,
+	(SELECT count(*) FILTER (WHERE tenant <> 'cmda') FROM fleetlog.stat_command) AS stat, (SELECT count(*) FROM fleetlog.job) AS jobs, (SELECT count(*) FROM fleetlog.command_grant) AS grants
+	FROM fleetlog.command;
+-- a bare id is looked for among his own: another tenant's device of the same name makes it not ambiguous
+SELECT pg_temp.says($$SELECT fleetlog.send_command('d1', 'bare', '1')$$), pg_temp.says($$SELECT fleetlog.create_job('mine', 'x', '1', $q$SELECT * FROM unnest(ARRAY['d1', 'cmda/d1', 'only-a', 'gone']) $q$)$$);
+SELECT name, targets FROM fleetlog.job;
+SELECT pg_temp.says($$SELECT fleetlog.pause_job('mine')$$);
+RESET ROLE;
+DELETE FROM fleetlog.job_config WHERE name IN ('mine', 'cmdb-job');
 SET LOCAL ROLE regress_cmd_admin;
 SELECT count(fleetlog.send_command('cmdb/d1', 'x', '{}'));
 SELECT count(DISTINCT tenant) FROM fleetlog.command;
