@@ -36,6 +36,7 @@
 #define SELF_DENSE  65536 /* ... where much of it is for it */
 #define DENSE       64    /* one record in so many is much */
 #define MAX_ITEMS   2048  /* of a turn */
+#define BUSY_ITEMS  64    /* ... while others publish: each may be for another client, and cost a system call at the turn's end */
 #define LOOK_MS     1000  /* at those that are parked */
 
 void
@@ -408,8 +409,9 @@ fl_mqtt_reading_run(FlMqttDoor *door)
 	instr_time start;
 	instr_time now;
 	int n = 0;
-	uint64 us = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0 ? FL_MQTT_CATCHUP_BUSY_US
-																			 : FL_MQTT_CATCHUP_US;
+	bool busy = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0;
+	uint64 us = busy ? FL_MQTT_CATCHUP_BUSY_US : FL_MQTT_CATCHUP_US;
+	int most = busy ? BUSY_ITEMS : MAX_ITEMS;
 
 	door->read_full = false;
 	notice_reader(door);
@@ -419,7 +421,7 @@ fl_mqtt_reading_run(FlMqttDoor *door)
 		unpark_all(door);
 	}
 	INSTR_TIME_SET_CURRENT(start);
-	while (n < MAX_ITEMS && (item = fl_read_next(FL_READ_TO_DOOR, door->index)) != NULL)
+	while (n < most && (item = fl_read_next(FL_READ_TO_DOOR, door->index)) != NULL)
 	{
 		if (n++ == 0)
 			fl_mqtt_begin_transaction(door);

@@ -19,6 +19,8 @@
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
+#include "portability/instr_time.h"
+
 #include "fleetlog/settings.h"
 #include "net_private.h"
 
@@ -239,6 +241,45 @@ serve_event(FlNetLoop *loop, struct epoll_event *event)
 		fl_net_conn_readable(conn);
 }
 
+/* Listeners, and connections of which little has come yet. */
+static bool
+is_quiet(const struct epoll_event *event)
+{
+	uintptr_t tagged = (uintptr_t) event->data.ptr;
+
+	return (tagged & FL_NET_TAG_LISTENER) || ((FlNetConn *) tagged)->bytes_in < FL_NET_TALKS;
+}
+
+/*
+ * Those that talk much go first, and the others share a part of the turn: thousands
+ * that come, answer or leave at once do not hold up who is at work.  The rest is announced
+ * again, behind those that were not looked at; some are served in every turn.
+ */
+static void
+serve_events(FlNetLoop *loop, struct epoll_event *events, int n)
+{
+	instr_time start;
+	instr_time now;
+	int quiet = 0;
+
+	for (int i = 0; i < n; i++)
+		if (is_quiet(&events[i]))
+			events[quiet++] = events[i];
+		else
+			serve_event(loop, &events[i]);
+	INSTR_TIME_SET_CURRENT(start);
+	for (int i = 0; i < quiet; i++)
+	{
+		serve_event(loop, &events[i]);
+		if (i % 8 != 7)
+			continue;
+		INSTR_TIME_SET_CURRENT(now);
+		INSTR_TIME_SUBTRACT(now, start);
+		if ((uint64) INSTR_TIME_GET_MICROSEC(now) >= FL_NET_QUIET_US)
+			break;
+	}
+}
+
 int
 fl_net_turn(FlNetLoop *loop, bool poll)
 {
@@ -250,8 +291,7 @@ fl_net_turn(FlNetLoop *loop, bool poll)
 		n = epoll_wait(loop->epoll_fd, events, FL_NET_EVENTS, 0);
 	if (n < 0 && errno != EINTR)
 		ereport(ERROR, (errmsg("fleetlog: waiting for sockets failed: %m")));
-	for (int i = 0; i < n; i++)
-		serve_event(loop, &events[i]);
+	serve_events(loop, events, n);
 	if (loop->nshaking > 0)
 		fl_tls_serve(loop);
 	if (loop->shaken > 0)

@@ -44,6 +44,8 @@
 
 #define FL_NET_READ_BYTES 65536 /* read per connection and turn */
 #define FL_NET_EVENTS     512   /* sockets served per turn */
+#define FL_NET_TALKS      16384 /* bytes after which a connection is one that talks */
+#define FL_NET_QUIET_US   1000  /* of a turn, for those of which less has come */
 #define FL_NET_ACCEPTS    64    /* accepts per listener and turn */
 #define FL_NET_RESUMES    512   /* resumed connections per turn */
 #define FL_NET_LINGER_MS  1000  /* for the peer to read our last bytes */
