@@ -207,6 +207,30 @@ make_room(FlNetConn *conn)
 	return true;
 }
 
+/* Bytes of late: what a connection has sent counts half with each period that has gone by. */
+static uint32
+heat(const FlNetConn *conn)
+{
+	uint16 periods = (uint16) (conn->loop->period - conn->heat_period);
+
+	return periods < 32 ? conn->heat >> periods : 0;
+}
+
+bool
+fl_net_conn_talks(const FlNetConn *conn)
+{
+	return heat(conn) >= FL_NET_TALKS;
+}
+
+void
+fl_net_conn_count(FlNetConn *conn, Size bytes)
+{
+	conn->loop->bytes_in += bytes;
+	conn->bytes_in += bytes;
+	conn->heat = (uint32) Min(heat(conn) + bytes, PG_UINT32_MAX);
+	conn->heat_period = conn->loop->period;
+}
+
 ssize_t
 fl_net_conn_recv(FlNetConn *conn, uint8 *to, Size room)
 {
@@ -214,8 +238,7 @@ fl_net_conn_recv(FlNetConn *conn, uint8 *to, Size room)
 
 	if (n > 0)
 	{
-		conn->loop->bytes_in += (uint64) n;
-		conn->bytes_in += (uint64) n;
+		fl_net_conn_count(conn, (Size) n);
 		return n;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

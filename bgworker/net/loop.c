@@ -16,10 +16,9 @@
 #include <unistd.h>
 
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
-
-#include "portability/instr_time.h"
 
 #include "fleetlog/settings.h"
 #include "net_private.h"
@@ -241,19 +240,20 @@ serve_event(FlNetLoop *loop, struct epoll_event *event)
 		fl_net_conn_readable(conn);
 }
 
-/* Listeners, and connections of which little has come yet. */
+/* Listeners, and connections of which little has come of late. */
 static bool
 is_quiet(const struct epoll_event *event)
 {
 	uintptr_t tagged = (uintptr_t) event->data.ptr;
 
-	return (tagged & FL_NET_TAG_LISTENER) || ((FlNetConn *) tagged)->bytes_in < FL_NET_TALKS;
+	return (tagged & FL_NET_TAG_LISTENER) || !fl_net_conn_talks((FlNetConn *) tagged);
 }
 
 /*
  * Those that talk much go first, and the others share a part of the turn: thousands
  * that come, answer or leave at once do not hold up who is at work.  The rest is announced
- * again, behind those that were not looked at; some are served in every turn.
+ * again, and the next turn begins there: epoll keeps the order of those that always have
+ * something, and the first of them must not be the only ones.
  */
 static void
 serve_events(FlNetLoop *loop, struct epoll_event *events, int n)
@@ -261,22 +261,29 @@ serve_events(FlNetLoop *loop, struct epoll_event *events, int n)
 	instr_time start;
 	instr_time now;
 	int quiet = 0;
+	int first = 0;
 
 	for (int i = 0; i < n; i++)
 		if (is_quiet(&events[i]))
 			events[quiet++] = events[i];
 		else
 			serve_event(loop, &events[i]);
+	for (int i = 0; i < quiet; i++)
+		if (events[i].data.ptr == loop->quiet_next)
+			first = i;
+	loop->quiet_next = NULL;
 	INSTR_TIME_SET_CURRENT(start);
 	for (int i = 0; i < quiet; i++)
 	{
-		serve_event(loop, &events[i]);
+		serve_event(loop, &events[(first + i) % quiet]);
 		if (i % 8 != 7)
 			continue;
 		INSTR_TIME_SET_CURRENT(now);
 		INSTR_TIME_SUBTRACT(now, start);
-		if ((uint64) INSTR_TIME_GET_MICROSEC(now) >= FL_NET_QUIET_US)
-			break;
+		if ((uint64) INSTR_TIME_GET_MICROSEC(now) < FL_NET_QUIET_US)
+			continue;
+		loop->quiet_next = events[(first + i + 1) % quiet].data.ptr;
+		break;
 	}
 }
 
@@ -286,6 +293,7 @@ fl_net_turn(FlNetLoop *loop, bool poll)
 	struct epoll_event events[FL_NET_EVENTS];
 	int n = 0;
 
+	loop->period = (uint16) (fl_net_now(loop) / FL_NET_PERIOD_MS);
 	serve_ready(loop);
 	if (poll)
 		n = epoll_wait(loop->epoll_fd, events, FL_NET_EVENTS, 0);

@@ -93,6 +93,8 @@ struct FlNetLoop
 	dlist_head ready;
 	dlist_head dirty;
 	dlist_head graveyard;
+	void *quiet_next; /* of an event: whom the last turn left first, NULL: nobody; only compared, it may be gone */
+	uint16 period; /* of FL_NET_PERIOD_MS, this turn's */
 	int epoll_fd;
 	int door;
 	int ceiling;
@@ -226,6 +228,10 @@ extern FlNetConn *fl_net_conn_create(FlNetLoop *loop, FlNetListener *listener, i
 									 const struct sockaddr_storage *peer);
 /* recv with the outcomes sorted: > 0 bytes, 0 nothing now, -1 connection gone. */
 extern ssize_t fl_net_conn_recv(FlNetConn *conn, uint8 *to, Size room);
+/* So many bytes have come. */
+extern void fl_net_conn_count(FlNetConn *conn, Size bytes);
+/* Much has come of late. */
+extern bool fl_net_conn_talks(const FlNetConn *conn);
 /* Tell epoll what the flags say we want to hear about. */
 extern void fl_net_conn_interest(FlNetConn *conn);
 /* Serve it in the next turn though its socket may say nothing. */

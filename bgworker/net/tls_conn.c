@@ -362,14 +362,12 @@ fl_tls_read(FlNetConn *conn, uint8 *to, Size room)
 				/* The bytes first, the end in the next turn. */
 				fl_net_conn_make_ready(conn);
 		}
-		conn->loop->bytes_in += total;
-		conn->bytes_in += total;
+		fl_net_conn_count(conn, total);
 		return (ssize_t) total;
 	}
 	if (SSL_has_pending(ssl))
 		fl_net_conn_make_ready(conn);
-	conn->loop->bytes_in += total;
-	conn->bytes_in += total;
+	fl_net_conn_count(conn, total);
 	return (ssize_t) total;
 }
 

@@ -44,7 +44,8 @@
 
 #define FL_NET_READ_BYTES 65536 /* read per connection and turn */
 #define FL_NET_EVENTS     512   /* sockets served per turn */
-#define FL_NET_TALKS      16384 /* bytes after which a connection is one that talks */
+#define FL_NET_PERIOD_MS  8192  /* what has come counts half after so long */
+#define FL_NET_TALKS      16384 /* bytes, counted so, that make a connection one that talks: some 2 kB a second */
 #define FL_NET_QUIET_US   1000  /* of a turn, for those of which less has come */
 #define FL_NET_ACCEPTS    64    /* accepts per listener and turn */
 #define FL_NET_RESUMES    512   /* resumed connections per turn */
@@ -112,7 +113,9 @@ struct FlNetConn
 	uint32 out_bytes;
 	uint64 bytes_in;  /* of the socket; with TLS: of its content */
 	uint64 bytes_out;
-	uint16 flags; /* FL_NET_* in net_private.h */
+	uint32 heat;        /* of bytes_in, those of late */
+	uint16 heat_period; /* when that was counted */
+	uint16 flags;       /* FL_NET_* in net_private.h */
 };
 
 /* ---- Loop -------------------------------------------------------------- */
