@@ -27,6 +27,7 @@
 #include "fleetlog/mqtt.h"
 #include "fleetlog/net.h"
 #include "fleetlog/session.h"
+#include "fleetlog/policy.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
@@ -83,6 +84,7 @@ _PG_init(void)
 	fl_session_callbacks_init();
 	fl_catalog_init();
 	fl_refuse_init();
+	fl_policy_init();
 	fl_stream_scan_init();
 	fl_launcher_register();
 }

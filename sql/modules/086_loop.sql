@@ -189,6 +189,20 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_policy_function(text, int) IS 'internal: the function that runs a version of the policy of a loop, made from its text where need be';
 
+CREATE FUNCTION fleetlog._loop_policy_call(policy regprocedure, replayable bool, reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'fl_sql_loop_policy_call' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION fleetlog._loop_policy_call(regprocedure, bool, fleetlog.log_record, jsonb, jsonb, timestamptz) IS
+	'internal: calls a policy as the runner does: as its owner, read-only, with pinned settings; LF602 where it reads more than its arguments and must not';
+
+-- The other way: src/loop/record.c.
+CREATE FUNCTION fleetlog._loop_reading(reading jsonb) RETURNS fleetlog.log_record
+	LANGUAGE sql STABLE PARALLEL SAFE
+RETURN ROW((reading ->> 'shard')::int, (reading ->> 'offset')::bigint, (reading ->> 'ts')::timestamptz, (reading ->> 'created')::timestamptz,
+	reading ->> 'tenant', reading ->> 'device', reading ->> 'key',
+	coalesce(decode(reading ->> 'key_base64', 'base64'), convert_to(reading ->> 'key', 'UTF8')), (reading -> 'headers')::text::fleetlog.headers,
+	coalesce(decode(reading ->> 'payload_base64', 'base64'), convert_to(reading ->> 'payload', 'UTF8')))::fleetlog.log_record;
+COMMENT ON FUNCTION fleetlog._loop_reading(jsonb) IS 'internal: the record that a copy in a request or decision stands for; of a mere position, shard, offset and time';
+
 CREATE FUNCTION fleetlog._loop_check_policy(caller oid, policy regprocedure, replayable bool) RETURNS void
 	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -663,7 +677,7 @@ CREATE VIEW fleetlog.stat_loop AS
 COMMENT ON VIEW fleetlog.stat_loop IS
 	'shards of decision loops: how far behind, rates and counts, requests that are pending, readings that wait behind them, and the error that stopped one';
 
-REVOKE ALL ON FUNCTION fleetlog._loop_own(oid, text), fleetlog._loop_policy_function(text, int), fleetlog._loop_check_policy(oid, regprocedure, bool),
+REVOKE ALL ON FUNCTION fleetlog._loop_policy_call(regprocedure, bool, fleetlog.log_record, jsonb, jsonb, timestamptz), fleetlog._loop_own(oid, text), fleetlog._loop_policy_function(text, int), fleetlog._loop_check_policy(oid, regprocedure, bool),
 	fleetlog._loop_add_policy(text, int, regprocedure, bool, text, text, jsonb), fleetlog._loop_check_streams(oid, regclass, regclass[]),
 	fleetlog._loop_register_as(oid, text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
 	fleetlog._loop_register(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),

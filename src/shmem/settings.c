@@ -22,6 +22,7 @@
 #include "utils/guc.h"
 
 #include "fleetlog/loop.h"
+#include "fleetlog/policy.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 
@@ -127,6 +128,11 @@ define_writing(void)
 							"Beyond it the loop reads no further in that shard until answers have come.",
 							&fl_loop_max_waiting, 10000, 1, 10000000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.loop_policy_timeout",
+							"How long one call of the policy of a decision loop may take.",
+							"Beyond it the shard is stopped at that reading.  Zero: no limit.",
+							&fl_policy_timeout_ms, 5000, 0, 3600000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_xids_per_second",
 							"Transaction ids a second that the workers use on average.",
 							"Beyond it their turns become longer. Zero: no limit.",

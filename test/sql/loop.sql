@@ -13,6 +13,40 @@ BEGIN
 END $$;
 CREATE FUNCTION pol_stable(fleetlog.log_record, jsonb, jsonb, timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$ SELECT jsonb_build_object('decisions', jsonb_build_array(now())) $$;
 CREATE FUNCTION pol_wrong(fleetlog.log_record, jsonb, jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$ SELECT '{}'::jsonb $$;
+-- How a policy is called: it can write nothing, and one that is to be replayed reads its arguments only.
+CREATE TABLE lp_t (i int);
+CREATE FUNCTION lp_helper(i int) RETURNS int LANGUAGE sql STABLE AS $$ SELECT i + 1 $$;
+CREATE FUNCTION lp_liar() RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$ SELECT now() $$;
+CREATE FUNCTION lp_call(body text, volatility text = 'IMMUTABLE', replayable bool = true, state jsonb = NULL) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE OR REPLACE FUNCTION lp_p(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE plpgsql %s AS %L', volatility, body);
+	RETURN fleetlog._loop_policy_call('lp_p'::regproc, replayable, (0, 7, '2026-01-01Z', NULL, 'acme', 'd1', 'k', 'k', NULL, '{"v": 1}')::fleetlog.log_record, NULL, state, '2026-01-02Z');
+END $$;
+SELECT lp_call('BEGIN RETURN jsonb_build_object(''v'', fleetlog.json(reading.payload), ''at'', at, ''text'', at::text, ''state'', state); END', state => '{"n": 1}');
+SELECT lp_call('BEGIN RETURN NULL; END');
+SELECT lp_call('BEGIN RETURN to_jsonb(now()); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(clock_timestamp()); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(current_date); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(random()); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(current_setting(''work_mem'')); END');
+SELECT lp_call('BEGIN RETURN (SELECT to_jsonb(count(*)) FROM public.lp_t); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(public.lp_helper(1)); END');
+SELECT lp_call('BEGIN RETURN to_jsonb(public.lp_liar()); END');
+SELECT lp_call('DECLARE r record; BEGIN FOR r IN EXECUTE ''SELECT now() AS n'' LOOP RETURN to_jsonb(r.n); END LOOP; END');
+SELECT lp_call('BEGIN RETURN (SELECT jsonb_agg(x ORDER BY x) FROM generate_series(1, 3) x); END');
+SELECT lp_call('BEGIN RETURN (SELECT to_jsonb(count(*)) FROM public.lp_t); END', 'STABLE', false);
+SELECT lp_call('BEGIN INSERT INTO public.lp_t VALUES (1); RETURN NULL; END');
+SELECT lp_call('BEGIN INSERT INTO public.lp_t VALUES (1); RETURN NULL; END', 'VOLATILE', false);
+SELECT lp_call('BEGIN SET transaction_read_only = off; INSERT INTO public.lp_t VALUES (1); RETURN NULL; END', 'VOLATILE', false);
+SELECT lp_call('BEGIN CREATE TEMP TABLE lp_temp (i int); RETURN NULL; END', 'VOLATILE', false);
+SELECT lp_call('BEGIN RETURN to_jsonb(1 / 0); END');
+INSERT INTO lp_t VALUES (2);
+SELECT count(*) FROM lp_t;
+-- A copy of a reading is the reading.
+SELECT fleetlog.append('lp', 'a/b', '\x00ff', headers => '[["x","1"]]');
+SELECT r.payload, r.key_bytes, r.headers FROM fleetlog._loop_reading('{"shard": 0, "offset": 1, "key": "ü", "headers": [["x", "1"]], "payload_base64": "AP8="}') r;
+DROP FUNCTION lp_call, lp_p, lp_helper, lp_liar;
+DROP TABLE lp_t;
 -- Refused.
 SELECT fleetlog.create_loop('a b', 'lp', 'pol'::regproc, 'm', '1');
 SELECT fleetlog.create_loop('l1', 'lp', 'pol_wrong'::regproc, 'm', '1');
