@@ -668,6 +668,15 @@ fl_mqtt_encode_share_starts(FlMqttConn *conn, FlBuf *out, const bool *feeds)
 	(void) encode_share_starts(conn, out, feeds, MAX_STARTS);
 }
 
+void
+fl_mqtt_encode_joined_starts(FlMqttConn *conn, FlBuf *out, FlMqttBytes text, FlMqttBytes topic_filter)
+{
+	int left = MAX_STARTS;
+
+	for (int i = 0; i < conn->door->feed_count && left > 0; i++)
+		left -= encode_start(conn, out, text, i, fl_mqtt_share_joins_at(conn, text, topic_filter, i), -1);
+}
+
 /*
  * More than MAX_STARTS are not written: then what the others have been given comes
  * again after a reconnect, which QoS 1 allows.

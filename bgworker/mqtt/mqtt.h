@@ -848,6 +848,8 @@ extern void fl_mqtt_seek_add(FlMqttSeek *seek, FlMqttBytes text, const FlMqttSta
 /* Where its filters begin that is ahead of the bookmarks (-1: none), as events. */
 /* Where its groups are in the feeds of which `feeds` is true, beside deliveries that are being written. */
 extern void fl_mqtt_encode_share_starts(FlMqttConn *conn, FlBuf *out, const bool *feeds);
+/* Where the group is that it is about to join: until the next checkpoint nothing else would say so after a crash. */
+extern void fl_mqtt_encode_joined_starts(FlMqttConn *conn, FlBuf *out, FlMqttBytes text, FlMqttBytes topic_filter);
 extern void fl_mqtt_encode_starts(FlMqttConn *conn, FlBuf *out, const FlMqttSeek *seek, const int64 *given,
 								  const int64 *bookmarks);
 extern void fl_mqtt_restore_start(FlMqttConn *conn, int feed, const FlSessionEvent *event);
@@ -932,6 +934,8 @@ extern void fl_mqtt_share_return(FlMqttConn *conn);
  * under way at QoS 2, and in a checkpoint at QoS 1; -1: it takes none of it.
  */
 extern int64 fl_mqtt_share_position(const FlMqttFilter *member, int feed, bool checkpoint);
+/* The same of a group that this connection is about to join; text: the whole filter.  -1: there is none yet. */
+extern int64 fl_mqtt_share_joins_at(FlMqttConn *conn, FlMqttBytes text, FlMqttBytes topic_filter, int feed);
 extern void fl_mqtt_share_keep(FlMqttConn *conn);
 /* A checkpoint was handed over that has what is under way. */
 extern void fl_mqtt_share_noted(FlMqttConn *conn);

@@ -103,21 +103,25 @@ enter_place(FlMqttDoor *door, FlMqttShare *share, int number)
 	int64 head;
 	int64 tail = from;
 
+	TimestampTz since = share->since;
+
 	/* A feed that nobody has wanted until now stands anywhere. */
 	if (fl_mqtt_feed_bounds(feed, &head, &tail))
 	{
 		if (!feed->wanted)
 			from = tail;
-		/* After a failover the log may end before it. */
+		/* After a failover the log may end before it.  The group may be older than this member. */
 		if (share->restoring != NULL && fl_mqtt_share_start(share->restoring, number) >= 0)
+		{
 			from = Min(fl_mqtt_share_start(share->restoring, number), tail);
+			since = DT_NOBEGIN;
+		}
 	}
 	memset(&key, 0, sizeof(key));
 	memcpy(key.group, share->digest, sizeof(key.group));
 	key.stream = feed->stream;
 	key.shard = feed->shard;
-	at->shared = fl_share_enter(&key, door->index, share->member_count, from, share->since, share->anew,
-								&share->name);
+	at->shared = fl_share_enter(&key, door->index, share->member_count, from, since, share->anew, &share->name);
 	if (at->shared == NULL)
 		return false;
 	if (share->restoring != NULL && fl_mqtt_share_start(share->restoring, number) > 0)
@@ -182,16 +186,15 @@ fl_mqtt_share_refresh(FlMqttDoor *door)
 
 /* Groups of different tenants, or roles, never meet, whatever they call themselves: they may read other things. */
 static void
-make_digest(const FlMqttFilter *member, uint8 out[16])
+make_digest(const FlMqttWho *who, FlMqttBytes text, uint8 out[16])
 {
-	const FlMqttWho *who = member->conn->who;
 	uint8 digest[PG_SHA256_DIGEST_LENGTH];
 	pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
 
 	if (hash == NULL || pg_cryptohash_init(hash) < 0 || pg_cryptohash_update(hash, &who->tenant_len, 1) < 0 ||
 		pg_cryptohash_update(hash, (const uint8 *) who->text, who->tenant_len) < 0 ||
 		pg_cryptohash_update(hash, (const uint8 *) &who->role, sizeof(who->role)) < 0 ||
-		pg_cryptohash_update(hash, member->text, member->len) < 0 ||
+		pg_cryptohash_update(hash, text.data, text.len) < 0 ||
 		pg_cryptohash_final(hash, digest, sizeof(digest)) < 0)
 	{
 		pg_cryptohash_free(hash);
@@ -226,7 +229,7 @@ get_share(FlMqttDoor *door, const FlMqttFilter *member)
 	uint8 digest[16];
 	dlist_iter iter;
 
-	make_digest(member, digest);
+	make_digest(member->conn->who, (FlMqttBytes) {member->text, member->len}, digest);
 	dlist_foreach (iter, &door->shares)
 	{
 		share = dlist_container(FlMqttShare, node, iter.cur);
@@ -378,6 +381,25 @@ fl_mqtt_share_position(const FlMqttFilter *member, int feed, bool checkpoint)
 	return fl_share_safe(place, door,
 						 share->member_count > MANY ? place->low[door]
 													: lowest_under_way(share, &share->places[feed], member->conn, checkpoint));
+}
+
+int64
+fl_mqtt_share_joins_at(FlMqttConn *conn, FlMqttBytes text, FlMqttBytes topic_filter, int feed)
+{
+	FlShareKey key;
+	uint8 digest[16];
+
+	if (!is_for(topic_filter.data, (uint16) topic_filter.len, &conn->door->feeds[feed]))
+		return -1;
+	make_digest(conn->who, text, digest);
+	memset(&key, 0, sizeof(key));
+	memcpy(key.group, digest, sizeof(key.group));
+	key.stream = conn->door->feeds[feed].stream;
+	key.shard = conn->door->feeds[feed].shard;
+	/* A place that sessions left may have outlived their wish for it. */
+	if (fl_share_is_left(digest) && !fl_session_any_has(text.data, (uint16) text.len, &conn->session))
+		return -1;
+	return fl_share_find_safe(&key);
 }
 
 void

@@ -521,6 +521,8 @@ fl_mqtt_note_subscribe(FlMqttConn *conn, const FlMqttSubscribe *subscribe, FlBuf
 		if (requests[n].reason == FL_MQTT_RC_SUCCESS)
 		{
 			event.position = position_wish(&wishes, requests[n].topic_filter);
+			if (is_shared(item.filter) && find_filter(conn, item.filter) == NULL)
+				fl_mqtt_encode_joined_starts(conn, out, item.filter, requests[n].topic_filter);
 			note_filter(conn, &item, &requests[n], &event, out);
 		}
 }

@@ -139,6 +139,9 @@ extern void fl_share_set_low(FlSharePlace *place, uint64 generation, int door, i
  */
 extern int64 fl_share_safe(FlSharePlace *place, int door, int64 own);
 
+/* The same by the key, for who is no member yet; -1: there is no such place, or it has outlived its time. */
+extern int64 fl_share_find_safe(const FlShareKey *key);
+
 /* No member of this door has room now (true), or one has again. */
 extern void fl_share_set_busy(FlSharePlace *place, int door, bool busy);
 

@@ -289,18 +289,41 @@ fl_share_set_low(FlSharePlace *place, uint64 generation, int door, int64 low)
 	LWLockRelease(fl_core->share_lock);
 }
 
-int64
-fl_share_safe(FlSharePlace *place, int door, int64 own)
+/* Of all doors but this one; the lock is held. */
+static int64
+safe_position(FlSharePlace *place, int door)
 {
-	int64		safe = own;
+	int64		safe = (int64) pg_atomic_read_u64(&place->position);
 
-	LWLockAcquire(fl_core->share_lock, LW_SHARED);
-	safe = Min(safe, (int64) pg_atomic_read_u64(&place->position));
 	for (int i = 0; i < FL_MAX_FRONT_DOORS; i++)
 		if (i != door)
 			safe = Min(safe, place->low[i]);
 	for (uint32 i = 0; i < pg_atomic_read_u32(&place->nreturned); i++)
 		safe = Min(safe, place->returned[i]);
+	return safe;
+}
+
+int64
+fl_share_safe(FlSharePlace *place, int door, int64 own)
+{
+	int64		safe;
+
+	LWLockAcquire(fl_core->share_lock, LW_SHARED);
+	safe = Min(own, safe_position(place, door));
+	LWLockRelease(fl_core->share_lock);
+	return safe;
+}
+
+int64
+fl_share_find_safe(const FlShareKey *key)
+{
+	FlSharePlace *place;
+	int64		safe = -1;
+
+	LWLockAcquire(fl_core->share_lock, LW_SHARED);
+	place = hash_search(places, key, HASH_FIND, NULL);
+	if (place != NULL && (place->members > 0 || place->kept_until > GetCurrentTimestamp()))
+		safe = safe_position(place, -1);
 	LWLockRelease(fl_core->share_lock);
 	return safe;
 }
