@@ -15,6 +15,7 @@
 
 #include "mqtt.h"
 #include "packet.h"
+#include "share.h"
 
 FlMqttDoor *fl_mqtt_door = NULL;
 

@@ -34,6 +34,7 @@
 #include "mqtt.h"
 #include "packet.h"
 #include "reading.h"
+#include "share.h"
 
 #define SCRATCH_KEEP (256 * 1024) /* larger scratch buffers are given back */
 #define MAX_HEADERS  ((Size) 2 * FL_MQTT_MAX_REMAINING)

@@ -17,6 +17,7 @@
 
 #include "mqtt.h"
 #include "reading.h"
+#include "share.h"
 
 #define RETRY_MS 1000
 

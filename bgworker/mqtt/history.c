@@ -31,6 +31,7 @@
 #include "mqtt.h"
 #include "packet.h"
 #include "reading.h"
+#include "share.h"
 
 #define MAX_STARTS 500 /* of one session that are written to its journal */
 

@@ -922,26 +922,6 @@ extern void fl_mqtt_restore_share_starts(FlMqttFilter *filter, const uint8 *even
 /* Deliveries of the earlier connection come first; false: there are more of them. */
 extern bool fl_mqtt_send_restored(FlMqttConn *conn);
 
-/* in share.c */
-/* False: there is no room for another group.  restored: a session comes back to it. */
-extern bool fl_mqtt_share_join(FlMqttFilter *member, bool restored);
-extern void fl_mqtt_share_leave(FlMqttFilter *member);
-extern void fl_mqtt_share_refresh(FlMqttDoor *door);
-extern void fl_mqtt_share_run(FlMqttDoor *door);
-extern void fl_mqtt_share_return(FlMqttConn *conn);
-/*
- * From where on its group is to read a feed after a crash, beside what this member has
- * under way at QoS 2, and in a checkpoint at QoS 1; -1: it takes none of it.
- */
-extern int64 fl_mqtt_share_position(const FlMqttFilter *member, int feed, bool checkpoint);
-/* The same of a group that this connection is about to join; text: the whole filter.  -1: there is none yet. */
-extern int64 fl_mqtt_share_joins_at(FlMqttConn *conn, FlMqttBytes text, FlMqttBytes topic_filter, int feed);
-extern void fl_mqtt_share_keep(FlMqttConn *conn);
-/* A checkpoint was handed over that has what is under way. */
-extern void fl_mqtt_share_noted(FlMqttConn *conn);
-/* Of what is to be sent again, the messages of groups that other members have not been given meanwhile. */
-extern void fl_mqtt_share_take_back(FlMqttConn *conn);
-
 /* in command.c */
 /* A mount of commands, and a topic below it: is it a command to a device? */
 extern bool fl_mqtt_is_command(const FlMount *mount, FlMqttBytes topic);

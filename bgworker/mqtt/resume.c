@@ -21,6 +21,7 @@
 #include "fleetlog/topic.h"
 #include "mqtt.h"
 #include "packet.h"
+#include "share.h"
 
 #define SAVE_BUSY_MS 10000 /* between checkpoints of who is given records */
 #define SAVE_IDLE_MS 300000

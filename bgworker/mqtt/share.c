@@ -32,6 +32,7 @@
 
 #include "fleetlog/topic.h"
 #include "mqtt.h"
+#include "share.h"
 
 #define WAIT_MS 20 /* for the door whose turn it is */
 #define LOW_MS 50 /* between looks at what is under way */

@@ -13,6 +13,7 @@
 #include "mqtt.h"
 #include "packet.h"
 #include "reading.h"
+#include "share.h"
 
 #define SEARCH_OWN_LIST 256 /* filters up to which the own list is searched */
 #define SHARE			"$share/"
