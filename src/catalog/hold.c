@@ -27,30 +27,15 @@
 #include "utils/fmgroids.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
 
 #include "catalog_internal.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/log.h"
+#include "fleetlog/ranges.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_hold);
 PG_FUNCTION_INFO_V1(fl_sql_release_hold);
-
-#define MAX_RANGES	10000		/* of one hold */
-
-typedef struct HoldRange
-{
-	int32		shard;
-	int64		lower;
-	int64		upper;
-} HoldRange;
-
-typedef struct HoldRanges
-{
-	int			n;
-	HoldRange  *items;
-} HoldRanges;
 
 /* ---- Finding ----------------------------------------------------------------- */
 
@@ -134,143 +119,11 @@ fl_hold_refuse_drop(Oid stream)
 			 errhint("End it with fleetlog.release_hold(" INT64_FORMAT ").", id)));
 }
 
-/* ---- Reading the argument ------------------------------------------------------ */
-
-static void
-bad_ranges(const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("ranges are not valid: %s", what),
-			 errhint("Write {\"<shard>\": [[from, to], ...]}, \"to\" not included; null for \"to\" holds all that comes.")));
-}
-
-static int64
-range_number(const JsonbValue *v, bool null_is_end)
-{
-	Datum		d;
-
-	if (null_is_end && v->type == jbvNull)
-		return PG_INT64_MAX;
-	if (v->type != jbvNumeric)
-		bad_ranges("an offset is a number");
-	d = DirectFunctionCall1(numeric_int8, NumericGetDatum(v->val.numeric));
-	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(v->val.numeric), DirectFunctionCall1(int8_numeric, d))))
-		bad_ranges("an offset is a whole number");
-	return DatumGetInt64(d);
-}
-
-static int32
-shard_number(const JsonbValue *v, const FlStreamInfo *info)
-{
-	char	   *text = pnstrdup(v->val.string.val, v->val.string.len);
-	char	   *end;
-	long		n;
-
-	errno = 0;
-	n = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || n < 0 || n >= info->shards)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("stream \"%s\" has no shard \"%s\"", info->name, text),
-				 errdetail("Its shards are 0 to %d.", info->shards - 1)));
-	pfree(text);
-	return (int32) n;
-}
-
-static void
-add_range(HoldRanges *r, int32 shard, int64 lower, int64 upper)
-{
-	if (lower < 0 || upper <= lower)
-		bad_ranges("a range begins at 0 or later and ends behind its beginning");
-	if (r->n >= MAX_RANGES)
-		bad_ranges("too many ranges in one hold");
-	if (r->items == NULL)
-		r->items = palloc(sizeof(HoldRange) * 16);
-	else if (r->n >= 16 && (r->n & (r->n - 1)) == 0)
-		r->items = repalloc(r->items, sizeof(HoldRange) * r->n * 2);
-	r->items[r->n++] = (HoldRange) {
-		.shard = shard,.lower = lower,.upper = upper
-	};
-}
-
-/*
- * The iterator hands out the document token by token: an object of arrays of
- * arrays of two numbers.
- */
-static HoldRanges
-parse_ranges(Jsonb *doc, const FlStreamInfo *info)
-{
-	HoldRanges	r = {0};
-	JsonbIterator *it;
-	JsonbValue	v;
-	JsonbIteratorToken tok;
-	int			arrays = 0;
-	int			nth = 0;
-	int32		shard = -1;
-	int64		bounds[2] = {0, 0};
-
-	if (!JB_ROOT_IS_OBJECT(doc))
-		bad_ranges("not an object");
-	it = JsonbIteratorInit(&doc->root);
-	while ((tok = JsonbIteratorNext(&it, &v, false)) != WJB_DONE)
-	{
-		switch (tok)
-		{
-			case WJB_KEY:
-				shard = shard_number(&v, info);
-				break;
-			case WJB_BEGIN_ARRAY:
-				if (++arrays > 2)
-					bad_ranges("too many brackets");
-				nth = 0;
-				break;
-			case WJB_ELEM:
-				if (arrays != 2 || nth >= 2)
-					bad_ranges("a range has two numbers");
-				bounds[nth] = range_number(&v, nth == 1);
-				nth++;
-				break;
-			case WJB_END_ARRAY:
-				if (arrays-- == 2)
-				{
-					if (nth != 2)
-						bad_ranges("a range has two numbers");
-					add_range(&r, shard, bounds[0], bounds[1]);
-				}
-				break;
-			case WJB_VALUE:
-				bad_ranges("a shard has a list of ranges");
-				break;
-			case WJB_BEGIN_OBJECT:
-				if (shard >= 0)
-					bad_ranges("a shard has a list of ranges");
-				break;
-			default:
-				break;
-		}
-	}
-	if (r.n == 0)
-		bad_ranges("none is given");
-	return r;
-}
-
-static int
-compare_ranges(const void *a, const void *b)
-{
-	const HoldRange *x = a;
-	const HoldRange *y = b;
-
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->lower < y->lower ? -1 : x->lower > y->lower;
-}
-
 /* ---- SQL ---------------------------------------------------------------------- */
 
 /* The shards in ascending order, as everybody locks them; their records must still be there. */
 static void
-lock_ranges(const FlStreamInfo *info, const HoldRanges *r)
+lock_ranges(const FlStreamInfo *info, const FlRanges *r)
 {
 	Oid			stream = info->relid;
 	bool		quorum = info->durability == FL_DURABILITY_QUORUM;
@@ -293,7 +146,7 @@ fl_sql_hold(PG_FUNCTION_ARGS)
 	Oid			stream = PG_GETARG_OID(0);
 	Jsonb	   *doc = PG_GETARG_JSONB_P(1);
 	const FlStreamInfo *info;
-	HoldRanges	r;
+	FlRanges	r;
 	Oid			types[4] = {REGCLASSOID, JSONBOID, TEXTOID, TEXTOID};
 	Datum		values[4] = {ObjectIdGetDatum(stream), JsonbPGetDatum(doc), PG_GETARG_DATUM(2),
 	CStringGetTextDatum(GetUserNameFromId(GetUserId(), false))};
@@ -302,8 +155,7 @@ fl_sql_hold(PG_FUNCTION_ARGS)
 
 	fl_require_preload();
 	info = fl_stream_own(stream);
-	r = parse_ranges(doc, info);
-	qsort(r.items, r.n, sizeof(HoldRange), compare_ranges);
+	r = fl_ranges_parse(doc, info);
 	lock_ranges(info, &r);
 	id = fl_config_query_int("INSERT INTO fleetlog.hold_config (id, stream, ranges, reason, role)"
 							 " VALUES (nextval('fleetlog.hold_id_seq'), $1, $2, $3, $4) RETURNING id",
