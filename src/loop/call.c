@@ -45,26 +45,31 @@ typedef struct Call
 	bool		isnull;
 } Call;
 
-/* "SELECT * FROM fleetlog.<twin>($1, ...)", and the types of its arguments; returns their number. */
+/*
+ * "SELECT fleetlog.<twin>($1, ...)", so that a composite result is one column, of a set
+ * "SELECT * FROM" that, and the types of its arguments; returns their number.
+ */
 static int
 make_statement(Oid function, StringInfo sql, Oid *types)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	Form_pg_proc proc;
 	const char *name;
+	const char *from;
 	int			n;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", function);
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	name = NameStr(proc->proname);
+	from = proc->proretset ? "* FROM " : "";
 	n = proc->pronargs + 1;
 	if (n > MAX_ARGS)
 		elog(ERROR, "too many arguments");
 	if (name[0] == '_')
-		appendStringInfo(sql, "SELECT * FROM fleetlog.%s_as($1", name);
+		appendStringInfo(sql, "SELECT %sfleetlog.%s_as($1", from, name);
 	else
-		appendStringInfo(sql, "SELECT * FROM fleetlog._%s($1", name);
+		appendStringInfo(sql, "SELECT %sfleetlog._%s($1", from, name);
 	types[0] = OIDOID;
 	for (int i = 1; i < n; i++)
 	{
