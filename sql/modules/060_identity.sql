@@ -397,6 +397,7 @@ DECLARE
 BEGIN
 	DELETE FROM fleetlog.device d WHERE d.tenant = who.tenant AND d.id = who.device;
 	DELETE FROM fleetlog.credential c WHERE c.tenant = who.tenant AND c.device = who.device;
+	PERFORM fleetlog._command_device_gone(who.tenant, who.device);
 	PERFORM fleetlog._audit('drop_device', who.tenant || '/' || who.device);
 END
 $$;
@@ -498,6 +499,7 @@ BEGIN
 	WHERE d.tenant = who.tenant AND d.id = who.device;
 	UPDATE fleetlog.credential c SET revoked_at = now(), revoke_reason = reason
 	WHERE c.tenant = who.tenant AND c.device = who.device AND c.revoked_at IS NULL;
+	PERFORM fleetlog._command_device_gone(who.tenant, who.device);
 	PERFORM fleetlog._audit('revoke_device', who.tenant || '/' || who.device, jsonb_build_object('reason', reason));
 END
 $$;

@@ -189,6 +189,17 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._command_note(uuid, text, timestamptz, text, bool, text, int, bigint) IS 'internal: write down what happened to a command';
 
+-- Called where a device is removed or revoked: one that gets its name later must not get its commands.
+CREATE FUNCTION fleetlog._command_device_gone(tenant text, device text) RETURNS void
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH gone AS (
+		UPDATE fleetlog.command c SET state = 'cancelled', finished_at = clock_timestamp(), detail = 'the device was revoked or removed'
+		WHERE c.tenant = _command_device_gone.tenant AND c.device = _command_device_gone.device AND c.state = 'pending' RETURNING c.id, c.tenant, c.finished_at, c.detail)
+	INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT g.id, g.tenant, g.finished_at, 'cancelled', g.detail FROM gone g
+$$;
+COMMENT ON FUNCTION fleetlog._command_device_gone(text, text) IS 'internal: cancel what waits for a device that goes';
+
 -- Returns how many were sent, -1: the stream was made, and it is to be called again.
 CREATE FUNCTION fleetlog._command_dispatch(max_commands int) RETURNS int
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -206,12 +217,14 @@ BEGIN
 		RETURN -1;
 	END IF;
 	at := clock_timestamp();
+	-- Devices that went while a command to them was being written, and those of jobs.  Where there is no tenant either, a dump is being
+	-- restored: the rows are yet to come.
 	WITH gone AS (
 		UPDATE fleetlog.command c SET state = 'cancelled', finished_at = at, detail = 'the device was revoked or removed'
 		WHERE c.id IN (
-			SELECT g.id FROM fleetlog.command g WHERE g.state = 'pending' AND NOT EXISTS (
+			SELECT g.id FROM fleetlog.command g JOIN fleetlog.tenant t ON t.name = g.tenant WHERE g.state = 'pending' AND NOT EXISTS (
 				SELECT FROM fleetlog.device d WHERE d.tenant = g.tenant AND d.id = g.device AND d.revoked_at IS NULL)
-			FOR UPDATE SKIP LOCKED)
+			FOR UPDATE OF g SKIP LOCKED)
 		RETURNING c.id, c.tenant, c.detail)
 	INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT g.id, g.tenant, at, 'cancelled', g.detail FROM gone g;
 
@@ -471,7 +484,7 @@ COMMENT ON FUNCTION fleetlog._command_forget(int) IS 'internal: remove commands 
 
 REVOKE ALL ON FUNCTION fleetlog.allow_commands(text, regrole), fleetlog.disallow_commands(text, regrole), fleetlog._make_command_stream(),
 	fleetlog._command_append(text[], text[], text[], text[], text[], text[], text[]), fleetlog._command_point(text), fleetlog._command_time(timestamptz),
-	fleetlog._command_note(uuid, text, timestamptz, text, bool, text, int, bigint), fleetlog._command_dispatch(int),
+	fleetlog._command_note(uuid, text, timestamptz, text, bool, text, int, bigint), fleetlog._command_dispatch(int), fleetlog._command_device_gone(text, text),
 	fleetlog._command_ignore(text, timestamptz, text, text, text), fleetlog._command_overdue(fleetlog.command, timestamptz),
 	fleetlog._command_receipt(text[], text, text, timestamptz, int, bigint), fleetlog._command_status(text, jsonb, text),
 	fleetlog._command_acknowledge(fleetlog.command, timestamptz, text, int, bigint),
