@@ -87,7 +87,7 @@ $(SQL_INSTALL): $(SQL_MODULES) Makefile
 
 # Headers of this list know nothing of the server; the others may assume that postgres.h came first.
 WIRE_HEADERS = $(wildcard $(addprefix include/fleetlog/,result.h cursor.h utf8.h murmur2.h crc32c.h record_batch.h batch_check.h \
-	headers.h topic.h base64.h json.h mqtt_packet.h scram_message.h log_format.h log_pack.h kafka_*.h))
+	headers.h topic.h base64.h json.h mqtt_packet.h scram_message.h log_format.h log_pack.h producer_window.h kafka_*.h))
 SERVER_HEADERS = $(filter-out $(WIRE_HEADERS),$(wildcard include/fleetlog/*.h))
 
 headercheck:

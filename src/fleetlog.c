@@ -26,6 +26,7 @@
 #include "fleetlog/log.h"
 #include "fleetlog/mqtt.h"
 #include "fleetlog/net.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/session.h"
 #include "fleetlog/policy.h"
 #include "fleetlog/settings.h"
@@ -70,6 +71,7 @@ _PG_init(void)
 	fl_net_settings_define();
 	fl_session_define_settings();
 	fl_groups_define_settings();
+	fl_producers_define_settings();
 	fl_command_define_settings();
 
 	/* Unknown names under our prefix are a typing error from here on. */
@@ -80,6 +82,7 @@ _PG_init(void)
 	shmem_startup_hook = startup_shmem;
 	fl_log_init();
 	fl_xact_init();
+	fl_producers_callbacks_init();
 	fl_state_init();
 	fl_session_callbacks_init();
 	fl_catalog_init();

@@ -32,6 +32,7 @@ static const FlKafkaEntry entries[] = {
 	{FL_KAFKA_CREATE_TOPICS, FL_KAFKA_KEEPS, fl_kafka_handle_create_topics},
 	{FL_KAFKA_DELETE_TOPICS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_topics},
 	{FL_KAFKA_DELETE_RECORDS, FL_KAFKA_KEEPS, fl_kafka_handle_delete_records},
+	{FL_KAFKA_INIT_PRODUCER_ID, 0, fl_kafka_handle_init_producer_id},
 	{FL_KAFKA_DESCRIBE_ACLS, 0, fl_kafka_handle_describe_acls},
 	{FL_KAFKA_CREATE_ACLS, 0, fl_kafka_handle_create_acls},
 	{FL_KAFKA_DELETE_ACLS, 0, fl_kafka_handle_delete_acls},

@@ -11,6 +11,7 @@
  *	dispatch.c		the table of handlers; ApiVersions
  *	request.c		the life of a request: parked, timed, answered
  *	produce.c		Produce
+ *	producer_ids.c	InitProducerId
  *	topics.c		streams by topic name and id; shards as partitions
  *	rights.c		what a client may see, read and write
  *	sasl.c			log-ins: SaslHandshake, SaslAuthenticate, tokens (login.h)
@@ -316,6 +317,9 @@ extern bool fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream);
  */
 extern const char *fl_kafka_may_write_record(const FlKafkaConn *conn, Oid stream, const uint8 *key, int32 key_len,
 											 int32 value_len);
+/* May it write into some stream?  Kafka's IDEMPOTENT_WRITE, which is implied by that.  In a transaction. */
+extern bool fl_kafka_may_write_any(FlKafkaConn *conn);
+
 extern bool fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream);
 
 /* ---- where clients are told to go (metadata.c) ---- */
@@ -341,6 +345,8 @@ extern void fl_kafka_handle_describe_cluster(FlKafkaRequest *req);
 /* ---- produce.c ---- */
 
 extern void fl_kafka_handle_produce(FlKafkaRequest *req);
+
+extern void fl_kafka_handle_init_producer_id(FlKafkaRequest *req);
 
 extern bool fl_kafka_ingest_done(void *arg, uint64 conn_id, uint64 cookie, FlError err, Oid stream, int32 shard,
 								 int64 log_offset);

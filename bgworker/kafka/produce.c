@@ -369,8 +369,6 @@ take_part(FlKafkaRequest *req, Part *part, const FlStreamInfo *stream, const FlK
 		part->append_time = stream->timestamp_type == FL_TIMESTAMP_APPEND;
 		if (check.info.codec == FL_CODEC_ZSTD && req->version < ZSTD_FROM)
 			set_error(part, FL_KAFKA_UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7");
-		else if (check.info.producer_id >= 0)
-			set_error(part, FL_KAFKA_UNKNOWN_PRODUCER_ID, "idempotent producers are not served: no producer ids are given out");
 		else
 			hand_over(req, part, &check, stream, records);
 	}

@@ -134,6 +134,25 @@ fl_kafka_may_write(FlKafkaConn *conn, const FlStreamInfo *stream)
 }
 
 bool
+fl_kafka_may_write_any(FlKafkaConn *conn)
+{
+	int count;
+	const FlKafkaTopic *topics = fl_kafka_topics(conn->door, &count);
+
+	/* Before there is any stream it is not known who may write. */
+	if (count == 0)
+		return conn->identity != NULL || conn->admitted;
+	for (int i = 0; i < count; i++)
+	{
+		const FlStreamInfo *stream = fl_stream_lookup(topics[i].stream);
+
+		if (stream != NULL && fl_kafka_may_write(conn, stream))
+			return true;
+	}
+	return false;
+}
+
+bool
 fl_kafka_may_describe(FlKafkaConn *conn, const FlStreamInfo *stream)
 {
 	return fl_kafka_may_read(conn, stream) || fl_kafka_may_write(conn, stream);

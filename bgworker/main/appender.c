@@ -250,6 +250,13 @@ is_behind_failure(const BatchItem *item)
 	return false;
 }
 
+/* Where a producer's sequence was wrong, it says of all that is behind whether it may follow. */
+static bool
+is_failure(const BatchItem *item)
+{
+	return item->err != FL_ERR_NONE && !fl_error_is_of_sequence(item->err);
+}
+
 static void
 answer(BatchItem *item)
 {
@@ -258,7 +265,7 @@ answer(BatchItem *item)
 		.status = item->returned ? FL_RESULT_RETURNED : (int32) item->err,.nrecords = item->entry->nrecords
 	};
 
-	if (!item->returned && item->err != FL_ERR_NONE)
+	if (!item->returned && is_failure(item))
 		find_failure(item, HASH_ENTER)->seq = item->entry->seq;
 	item->answered = true;
 	/* To be woken, also where nothing has come from its ring. */
@@ -436,7 +443,7 @@ write_shard(int first, int end)
 		}
 		if (item->err == FL_ERR_NONE)
 			write_item(shard, item);
-		if (item->err != FL_ERR_NONE)
+		if (is_failure(item))
 			failed_doors |= 1u << item->door;
 	}
 }

@@ -51,6 +51,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/log.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
@@ -344,6 +345,7 @@ raise_head(Step *s)
 	/* The appender never waits for us: it leaves the shard aside and is woken. */
 	if (!fl_shard_lock(s->shard, FL_LOCK_NOWAIT))
 		return;
+	fl_producers_before_trim(s->shard, s->offset);
 	head = fl_log_raise_head(s->shard, s->offset, &hold);
 	if (hold.id != 0)
 		show_wait(s->shard, "hold " INT64_FORMAT " at offset " INT64_FORMAT, hold.id, hold.lower);

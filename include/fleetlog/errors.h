@@ -9,6 +9,7 @@
 #ifndef FLEETLOG_ERRORS_H
 #define FLEETLOG_ERRORS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* X(symbol, SQLSTATE, MQTT reason code, Kafka error code, text) */
@@ -20,7 +21,9 @@
 	X(FL_ERR_NOT_NEXT,			"LF104", 0x83,  42, "offset is not the next one") \
 	X(FL_ERR_RECORD_TOO_LARGE,	"LF105", 0x97,  10, "record is too large") \
 	X(FL_ERR_SHARD_BUSY,		"LF106", 0x89,   7, "shard is busy") \
-	X(FL_ERR_STALE_PRODUCER,	"LF107", 0x83,  45, "stale producer epoch or sequence") \
+	X(FL_ERR_STALE_PRODUCER,	"LF107", 0x83,  45, "the sequence is not the producer's next one") \
+	X(FL_ERR_FENCED_PRODUCER,	"LF107", 0x83,  47, "the producer's epoch is over") \
+	X(FL_ERR_OLD_DUPLICATE,		"LF107", 0x83,  46, "written before; its offset is not known any more") \
 	X(FL_ERR_HELD,				"LF108", 0x83,  44, "records are held") \
 	X(FL_ERR_DIVERGED,			"LF109", 0x83,  74, "the position is not in this log") \
 	X(FL_ERR_NO_MOUNT,			"LF201", 0x90,  17, "no mount for this topic") \
@@ -55,6 +58,9 @@ typedef struct FlErrorInfo
 
 /* Row of the table; an unknown value gives FL_ERR_INTERNAL's. */
 extern const FlErrorInfo *fl_error_info(FlError err);
+
+/* Was a batch refused by its producer's own sequence, so that nothing behind it is concerned but what the sequence says? */
+extern bool fl_error_is_of_sequence(FlError err);
 
 /* For ereport(errcode(fl_error_sqlstate(err))): the packed SQLSTATE. */
 extern int	fl_error_sqlstate(FlError err);

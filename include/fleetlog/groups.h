@@ -63,7 +63,8 @@ typedef enum FlPositionsOp
 	FL_POSITIONS_DELETE,		/* the items */
 	FL_POSITIONS_DELETE_ALL,	/* of the consumer; found: were there any */
 	FL_POSITIONS_LIST,			/* consumers whose names begin so, in the items' metadata */
-	FL_POSITIONS_TOPIC_ADMIN	/* no question about positions: topic_admin.h */
+	FL_POSITIONS_TOPIC_ADMIN,	/* no question about positions: topic_admin.h */
+	FL_POSITIONS_PRODUCER_IDS	/* neither: a block of producer ids, whose first is the only item's offset */
 } FlPositionsOp;
 
 /* Beside error codes of the protocol: somebody holds the rows. */

@@ -191,6 +191,13 @@ extern bool fl_log_reader_locked(const FlLogReader *reader);
 extern void fl_log_reader_created_from(FlLogReader *reader, int64 ms);
 
 /*
+ * For who wants to know which batches there are: of each, body begins with the record
+ * batch's header and ends where its page does, and senders are left out.  To be said
+ * before the first batch.
+ */
+extern void fl_log_reader_heads(FlLogReader *reader);
+
+/*
  * For who reads much that nobody else wants soon: pages that have to be fetched go
  * through a few buffers.  To be said before the first batch.
  */

@@ -83,6 +83,9 @@ typedef struct FlShard
 	bool		leaf_has_rows;	/* a live batch exists in the leaf */
 	bool		last_block_open;	/* small batches may still be put on it */
 	int32		leader_epoch;	/* of batches written from now on */
+	bool		producers_known;	/* what is committed of idempotent producers is in the pool (producers.h) */
+	bool		producers_have_row; /* there was one, ever; valid when known */
+	int64		unsaved_bytes;	/* written since their row was, about */
 
 	/* --- published part: mutex ----------------------------------------- */
 	slock_t		mutex;

@@ -14,6 +14,31 @@ COMMENT ON TABLE fleetlog.producer_config IS 'last sequences of idempotent produ
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.producer_config', '');
 REVOKE ALL ON fleetlog.producer_config FROM PUBLIC;
 
+-- What was known of Kafka's idempotent producers at an offset of a shard; what they have written since stands in the log. Not dumped:
+-- records that are restored do not say any more who has sent them, so producers begin anew there.
+CREATE TABLE fleetlog.producer_snapshot (
+	stream regclass NOT NULL,
+	shard int NOT NULL,
+	log_offset bigint NOT NULL,
+	state bytea NOT NULL,
+	PRIMARY KEY (stream, shard)
+);
+ALTER TABLE fleetlog.producer_snapshot ALTER COLUMN state SET STORAGE EXTERNAL;
+COMMENT ON TABLE fleetlog.producer_snapshot IS 'newest batches of Kafka''s idempotent producers, as known at an offset of the log';
+REVOKE ALL ON fleetlog.producer_snapshot FROM PUBLIC;
+
+-- Producer ids that were given out, in one row. Another server, or another timeline, goes on in a range of its own.
+CREATE TABLE fleetlog.producer_id_config (
+	only_row bool PRIMARY KEY DEFAULT true CHECK (only_row),
+	system bigint NOT NULL,
+	timeline bigint NOT NULL,
+	salt int NOT NULL,
+	next_id bigint NOT NULL
+);
+COMMENT ON TABLE fleetlog.producer_id_config IS 'which producer ids were given out, on which server and timeline';
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.producer_id_config', '');
+REVOKE ALL ON fleetlog.producer_id_config FROM PUBLIC;
+
 CREATE FUNCTION fleetlog.append(
 	stream regclass, key text, payload bytea, headers fleetlog.headers = NULL, shard int = NULL,
 	created timestamptz = NULL, producer_id bigint = NULL, producer_epoch int = NULL, sequence bigint = NULL,

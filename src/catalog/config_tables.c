@@ -46,6 +46,7 @@ static const char *const table_names[FL_N_TABLES] = {
 	[FL_TABLE_HOLD] = "hold_config",
 	[FL_TABLE_HOLD_RANGE] = "hold_range_config",
 	[FL_TABLE_DETACHED] = "detached_segment",
+	[FL_TABLE_PRODUCER] = "producer_snapshot",
 	[FL_INDEX_SHARD] = "shard_config_key",
 	[FL_INDEX_EPOCH] = "epoch_config_key",
 	[FL_INDEX_DEVICE_ID] = "device_id",
@@ -55,6 +56,7 @@ static const char *const table_names[FL_N_TABLES] = {
 	[FL_INDEX_CREDENTIAL_CERTIFICATE] = "credential_certificate",
 	[FL_INDEX_HOLD] = "hold_config_pkey",
 	[FL_INDEX_HOLD_RANGE] = "hold_range_config_key",
+	[FL_INDEX_PRODUCER] = "producer_snapshot_pkey",
 };
 
 Oid

@@ -520,7 +520,7 @@ static void
 forget_stream(Oid relid)
 {
 	static const char *const tables[] = {
-		"loop_decision_link", "loop_decision_stream", "state_cleared", "state_pending", "state_flushed", "hold_range_config", "hold_config", "mount_config", "consumer_position", "producer_config", "epoch_config", "shard_map_config", "shard_config", "stream_config"
+		"loop_decision_link", "loop_decision_stream", "state_cleared", "state_pending", "state_flushed", "hold_range_config", "hold_config", "mount_config", "consumer_position", "producer_config", "producer_snapshot", "epoch_config", "shard_map_config", "shard_config", "stream_config"
 	};
 	const FlStreamInfo *s = fl_stream_lookup(relid);
 	Oid			types[1] = {REGCLASSOID};

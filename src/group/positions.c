@@ -33,6 +33,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/groups.h"
+#include "fleetlog/producers.h"
 
 /* ---- what is asked, as arrays ------------------------------------------------------- */
 
@@ -408,6 +409,15 @@ list(FlPositionsRequest *request, Datum prefix, FlBuf *answer)
 					1, types, &prefix, on_consumer, &found);
 }
 
+static void
+give_producer_ids(FlBuf *answer)
+{
+	FlPosition	item = {.log_offset = fl_producer_ids_take(),.metadata = {NULL, -1}};
+
+	fl_positions_begin_answer(answer, FL_KAFKA_NO_ERROR, true);
+	fl_positions_add(answer, &item);
+}
+
 void
 fl_positions_execute(FlPositionsRequest *request, FlBuf *answer)
 {
@@ -429,6 +439,9 @@ fl_positions_execute(FlPositionsRequest *request, FlBuf *answer)
 			return;
 		case FL_POSITIONS_LIST:
 			list(request, consumer, answer);
+			return;
+		case FL_POSITIONS_PRODUCER_IDS:
+			give_producer_ids(answer);
 			return;
 		case FL_POSITIONS_TOPIC_ADMIN:
 			break;

@@ -25,6 +25,12 @@ fl_error_info(FlError err)
 	return &table[err];
 }
 
+bool
+fl_error_is_of_sequence(FlError err)
+{
+	return err == FL_ERR_STALE_PRODUCER || err == FL_ERR_FENCED_PRODUCER || err == FL_ERR_OLD_DUPLICATE;
+}
+
 int
 fl_error_sqlstate(FlError err)
 {

@@ -9,7 +9,8 @@
  *		   |         |         |        `- takes records
  *		   |         |         `- closed, waits for a place in the ring
  *		   |         `- in the ring or with the appender
- *		   `- committed; waits until the durable tail has passed it
+ *		   `- committed, now or, where a producer has sent it again, before; waits until
+ *			  the durable tail has passed it
  *
  * and leaves it at the front only, so acknowledgements keep the order.
  *
@@ -643,7 +644,8 @@ take_answers(FlIngest *ing)
 		b->err = (FlError) r.status;
 		b->base_offset = r.base_offset;
 		b->append_ts = r.append_ts;
-		b->state = b->err == FL_ERR_NONE ? FL_BATCH_WRITTEN : FL_BATCH_FAILED;
+		b->state = b->err == FL_ERR_NONE ? FL_BATCH_WRITTEN :
+			fl_error_is_of_sequence(b->err) ? FL_BATCH_REFUSED : FL_BATCH_FAILED;
 	}
 }
 
@@ -733,12 +735,13 @@ release_waiters(FlIngest *ing)
 	FlIngestBatch *b = ing->releasing;
 	FlIngestShard *s = ing->releasing_shard;
 	FlError		err = b->err;
+	bool		settles = err != FL_ERR_NONE && b->state != FL_BATCH_REFUSED;
 	uint64		seq = b->seq;
 	int			from = b->ntold;
 	int			n = b->nwaiters - from;
 
 	/* One at which `done` has raised is behind us, and its connection has ended. */
-	if (from > 0 && err != FL_ERR_NONE)
+	if (from > 0 && settles)
 		fl_ingest_note_ended(ing, b->waiters[from - 1].conn_id);
 	while (b->ntold < b->nwaiters)
 	{
@@ -751,12 +754,12 @@ release_waiters(FlIngest *ing)
 		}
 		b->ntold++;
 		if (!ing->done(ing->arg, w->conn_id, w->cookie, err, s->key.stream, s->key.shard,
-					   err == FL_ERR_NONE ? b->base_offset + w->index : -1) && err != FL_ERR_NONE)
+					   err == FL_ERR_NONE ? b->base_offset + w->index : -1) && settles)
 			fl_ingest_note_ended(ing, w->conn_id);
 	}
 	ing->releasing = NULL;
 	fl_ingest_batch_free(ing, b);
-	if (err != FL_ERR_NONE)
+	if (settles)
 		fl_ingest_settle(ing, s, seq);
 	return n;
 }
@@ -793,6 +796,7 @@ batch_is_over(FlIngestShard *s, FlIngestBatch *b)
 		case FL_BATCH_SENT:
 		case FL_BATCH_RETURNED:
 			return false;
+		case FL_BATCH_REFUSED:
 		case FL_BATCH_FAILED:
 			return true;
 		case FL_BATCH_WRITTEN:

@@ -40,6 +40,7 @@ typedef enum FlBatchState
 	FL_BATCH_SENT,				/* in the ring or with the appender */
 	FL_BATCH_RETURNED,			/* by the appender, because an older one failed: to be sent again */
 	FL_BATCH_WRITTEN,			/* committed at base_offset, maybe not durable */
+	FL_BATCH_REFUSED,			/* by its producer's sequence: err says why, nothing behind it is concerned */
 	FL_BATCH_FAILED				/* err says why */
 } FlBatchState;
 

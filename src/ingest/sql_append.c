@@ -28,6 +28,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/state.h"
 #include "sql_record.h"
 
@@ -301,6 +302,7 @@ fl_sql_append(PG_FUNCTION_ARGS)
 			fl_state_collect(shard, &a, offset);
 		if (producer.given)
 			producer_note(shard, &producer, offset);
+		fl_producers_save_if_due(shard);
 	}
 	return position_datum(fcinfo, stream, shard->key.shard, offset);
 }

@@ -24,6 +24,7 @@
 #include "fleetlog/headers.h"
 #include "fleetlog/murmur2.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "sql_record.h"
@@ -232,6 +233,7 @@ fl_sql_write_batch(FlShard *shard, const FlStreamInfo *info, FlBatchBuilder *b)
 	base = fl_log_append(shard, &a);
 	if (fl_state_concerns(info->relid))
 		fl_state_collect(shard, &a, base);
+	fl_producers_save_if_due(shard);
 	fl_buf_free(&body);
 	fl_batch_builder_reset(b);
 	return base;

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "fleetlog/producers.h"
 #include "fleetlog/session.h"
 #include "fleetlog/state.h"
 #include "fleetlog/turn.h"
@@ -58,6 +59,23 @@ take_sender(FlAppend *a, const uint8 *bytes, uint32 len)
 		a->sender_device = p;
 }
 
+/* A producer's own batch.  *write false: it was written before, and *out says where. */
+static FlError
+check_producer(FlShard *shard, const FlIngestEntry *entry, const uint8 *body, FlBatchInfo *batch, bool *write,
+			   FlWritten *out)
+{
+	FlOriginal	original;
+	FlError		err;
+
+	/* It has passed fl_batch_check. */
+	if (fl_batch_decode_header(body, entry->body_len, batch) != FL_OK)
+		return FL_ERR_MALFORMED;
+	err = fl_producers_check(shard, batch, write, &original);
+	if (err == FL_ERR_NONE && !*write)
+		*out = (FlWritten) {.base = original.base_offset,.ts = original.ts};
+	return err;
+}
+
 FlError
 fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uint8 *events, FlWritten *out)
 {
@@ -70,10 +88,20 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uin
 		.hidden = fl_journal_is_internal(entry->stream)
 	};
 	bool		state = has_values(entry);
+	FlBatchInfo batch = {.producer_id = FL_NO_PRODUCER_ID};
 
 	a.foreign = (entry->flags & FL_INGEST_FOREIGN) != 0;
 	if (a.foreign)
+	{
+		bool		write;
+		FlError		err = check_producer(shard, entry, body, &batch, &write, out);
+
+		if (err != FL_ERR_NONE || !write)
+			return err;
 		take_sender(&a, events, entry->events_len);
+	}
+	if (batch.producer_id >= 0)
+		fl_producers_begin(shard);
 	/* One time for all parts, should a segment end within the batch. */
 	if (state || a.foreign)
 		a.ts = fl_clock_now();
@@ -83,6 +111,9 @@ fl_turn_write(FlShard *shard, const FlIngestEntry *entry, uint8 *body, const uin
 		fl_state_collect(shard, &a, out->base);
 	if (!a.foreign)
 		fl_journal_note(shard, out->base, events, entry->events_len);
+	if (batch.producer_id >= 0)
+		fl_producers_note(shard, &batch, out->base, out->ts);
+	fl_producers_save_if_due(shard);
 	if (entry->off_key > 0)
 		pg_atomic_fetch_add_u64(&shard->n_off_key, entry->off_key);
 	FL_COUNT(FL_C_BATCHES, 1);

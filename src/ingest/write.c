@@ -9,7 +9,8 @@
  *
  *		the shard's lock is free, or becomes so within microseconds;
  *		the appender has nothing of this shard aside, and nothing of ours;
- *		the tail is known and the segment has room (no search on disk);
+ *		the tail is known and the segment has room (no search on disk), and so are the
+ *		shard's idempotent producers;
  *		the segment's relation lock is to be had at once (no DDL, no LOCK TABLE);
  *		the transaction budget has a token that the appender does not wait for;
  *		the disk flushes quickly, or nobody waits for the disk.
@@ -31,6 +32,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/guest.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/turn.h"
 #include "fleetlog/worker.h"
@@ -140,6 +142,7 @@ write_batch(FlIngest *ing, FlIngestShard *s, FlIngestBatch *b, FlShard *shard, c
 	fl_ingest_batch_finish(ing, b);
 	fl_ingest_fill_entry(s, b, &entry);
 	if (fl_turn_check(&entry, info) != FL_ERR_NONE || !fl_log_is_ready(shard, entry.nrecords) ||
+		!fl_producers_are_ready(shard, b->foreign ? b->body.data : NULL, (uint32) b->body.len) ||
 		fl_turn_write(shard, &entry, b->body.data, b->events.data, &written) != FL_ERR_NONE)
 		return;
 	b->base_offset = written.base;

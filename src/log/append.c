@@ -348,6 +348,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	w->leaf_has_rows = true;
 	w->next_offset = base + batch->nrecords;
 	w->last_ts = batch->ts;
+	w->unsaved_bytes += batch->body_len;
 	w->run_max_ts = x.max_ts;
 	pgstat_count_heap_insert(rel, batch->nrecords);
 }

@@ -35,6 +35,7 @@ struct FlLogReader
 	bool		stopped;		/* none was left, or a segment is locked */
 	bool		nowait;			/* for a lock on a segment */
 	bool		locked;			/* stopped by one */
+	bool		heads;			/* no more of a batch than its first page has */
 	int64		min_created;	/* FL_NO_CREATED, or batches without a time that late are passed over */
 	BufferAccessStrategy strategy;
 	Relation	rel;			/* open segment */
@@ -75,6 +76,12 @@ void
 fl_log_reader_created_from(FlLogReader *r, int64 ms)
 {
 	r->min_created = ms;
+}
+
+void
+fl_log_reader_heads(FlLogReader *r)
+{
+	r->heads = true;
 }
 
 void
@@ -242,6 +249,26 @@ fill_batch(FlLogReader *r, FlStoredBatch *out)
 	out->body_len = (uint32) b->info.size;
 }
 
+/* As much of the batch as the page at hand has. */
+static void
+fill_head(FlLogReader *r, uint32 at, const FlBatchHead *head, FlStoredBatch *out)
+{
+	uint32		prefix = FL_HEAD_SIZE + head->sender_len;
+	uint32		here = Min(head->length, r->info.lower - at);
+
+	if (here < prefix + FL_BATCH_HEADER_SIZE)
+		fl_report_corrupt(r->rel, r->block, FL_MALFORMED, "batch head");
+	memset(out, 0, sizeof(*out));
+	out->base_offset = fl_head_base_offset(r->page + at, head);
+	out->count = (int32) fl_head_record_count(r->page + at, head);
+	out->append_ts = head->append_ts;
+	out->min_created = head->min_created;
+	out->max_created = head->max_created;
+	out->foreign = (head->flags & FL_BATCH_FOREIGN) != 0;
+	out->body = r->page + at + prefix;
+	out->body_len = here - prefix;
+}
+
 /*
  * The head has passed the position while we read.  Who has got something goes
  * on with that, and is told at the next call: an end here must not look like
@@ -294,10 +321,15 @@ fl_log_reader_next(FlLogReader *r, FlStoredBatch *out)
 				r->pos->offset = end;
 				continue;
 			}
-			fl_batch_set(r->batch, r->block, r->page, &r->info, at, &head, r->shard);
 			r->pos->leaf = RelationGetRelid(r->rel);
 			r->pos->block = r->block;
-			fill_batch(r, out);
+			if (r->heads)
+				fill_head(r, at, &head, out);
+			else
+			{
+				fl_batch_set(r->batch, r->block, r->page, &r->info, at, &head, r->shard);
+				fill_batch(r, out);
+			}
 			r->pos->offset = end;
 			r->any = true;
 			return true;

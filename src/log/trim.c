@@ -27,6 +27,7 @@
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/guest.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "log_private.h"
@@ -202,6 +203,7 @@ fl_sql_trim_head(PG_FUNCTION_ARGS)
 	fl_shard_lock(shard, FL_LOCK_TIMEOUT);
 	check_tail(shard, before, fl_log_next_offset(shard), !PG_ARGISNULL(3),
 			   PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3));
+	fl_producers_before_trim(shard, before);
 	head = fl_log_raise_head(shard, before, &hold);
 	if (hold.id != 0)
 		fl_hold_refuse(stream, number, &hold);

@@ -29,6 +29,7 @@
 #include "utils/memutils.h"
 
 #include "fleetlog/log_tail.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/tail_wait.h"
 #include "shmem_internal.h"
@@ -305,6 +306,7 @@ fl_shard_forget(Oid stream)
 		entry->shard.key.database = InvalidOid;
 	}
 	LWLockRelease(fl_shared->shard_map_lock);
+	fl_producers_forget(stream);
 	/* Whoever waits for more of it is to learn that it is gone. */
 	fl_tail_gone(stream);
 }

@@ -20,6 +20,7 @@
 #include "fleetlog/auth.h"
 #include "fleetlog/groups.h"
 #include "fleetlog/loop.h"
+#include "fleetlog/producers.h"
 #include "fleetlog/net.h"
 #include "fleetlog/read.h"
 #include "fleetlog/ring.h"
@@ -90,11 +91,13 @@ fl_shmem_request(void)
 	size = add_size(size, fl_net_shmem_size());
 	size = add_size(size, fl_sessions_size());
 	size = add_size(size, fl_groups_size());
+	size = add_size(size, fl_producers_size());
 	size = add_size(size, fl_read_size());
 	RequestAddinShmemSpace(size);
 	RequestNamedLWLockTranche(FL_TRANCHE, FL_N_LWLOCKS);
 	fl_waiters_request();
 	fl_groups_request();
+	fl_producers_request();
 }
 
 static void
@@ -188,6 +191,7 @@ fl_shmem_startup(void)
 	fl_loop_shmem_init();
 	fl_sessions_init();
 	fl_groups_init();
+	fl_producers_init();
 	fl_read_init();
 	LWLockRelease(AddinShmemInitLock);
 }

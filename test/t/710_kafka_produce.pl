@@ -65,7 +65,7 @@ my %faults = (
     'a record that is too large' => [ sub { batch(records => [ record('k', 'x' x 1100000) ]) }, 10 ],
     'I11: a bomb' => [ sub { require IO::Compress::Gzip; my $in = record('k', 'x' x 5_000_000)->(0); my $out; IO::Compress::Gzip::gzip(\$in, \$out); batch(raw => $out, count => 1, attributes => 1) }, 10 ],
     'a batch that is too large' => [ sub { batch(records => [ map { record('k', 'x' x 500_000) } 1 .. 5 ]) }, 10 ],
-    'a producer id, of which none are given out' => [ sub { batch(records => [ record('k', 'v') ], producer => [ 5, 0, 0 ]) }, 59 ],
+    'a producer id without a sequence' => [ sub { batch(records => [ record('k', 'v') ], producer => [ 5, 0, -1 ]) }, 87 ],
     'part of a transaction' => [ sub { batch(records => [ record('k', 'v') ], attributes => 0x10, producer => [ 5, 0, 0 ]) }, 53 ]);
 my $before = rows('one');
 for my $what (sort keys %faults)
