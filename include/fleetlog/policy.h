@@ -19,6 +19,7 @@
 
 #include "datatype/timestamp.h"
 #include "fmgr.h"
+#include "nodes/nodes.h"
 #include "utils/jsonb.h"
 #include "utils/resowner.h"
 
@@ -60,6 +61,13 @@ extern void fl_policy_abort(FlPolicyScope *scope);
  */
 extern Jsonb *fl_policy_call(FlPolicyScope *scope, FlPolicy *policy, Datum reading, Jsonb *response, Jsonb *state,
 							 TimestampTz at);
+
+/*
+ * For who compiles policies himself (replay): while this is on, queries that are planned are looked through
+ * as in fl_policy_call; and the same for an expression.  Raise LF602.
+ */
+extern void fl_policy_set_checked(bool on);
+extern void fl_policy_check_expr(Node *expr);
 
 /* Parts of a result; NULL: not there, or null. */
 typedef struct FlPolicyResult

@@ -16,4 +16,8 @@
  */
 extern const FlStreamInfo *fl_replay_stream(Oid stream);
 
+/* Shared memory: how far replays are. */
+extern Size fl_replay_shmem_size(void);
+extern void fl_replay_shmem_init(void);
+
 #endif							/* FLEETLOG_REPLAY_H */

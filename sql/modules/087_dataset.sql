@@ -27,20 +27,25 @@ COMMENT ON TABLE fleetlog.dataset_model IS 'which versions of models were traine
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.dataset_config', '');
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.dataset_model', '');
 
--- A hold that belongs to something ends with it, not before: who drops that removes its row first.
+-- A hold that belongs to a data set or, as a pin, to a loop ends with it, not before: who drops that removes its row first.
 CREATE FUNCTION fleetlog._hold_is_owned() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	set_name text := (SELECT d.name FROM fleetlog.dataset_config d WHERE d.hold = OLD.id);
+	pinned_by text := (SELECT p."loop" FROM fleetlog.loop_pin p WHERE p.hold = OLD.id);
 BEGIN
 	IF set_name IS NOT NULL THEN
 		RAISE EXCEPTION 'hold % belongs to data set "%"', OLD.id, set_name USING ERRCODE = 'LF108', HINT = format('It ends with fleetlog.drop_dataset(%L).', set_name);
 	END IF;
+	IF pinned_by IS NOT NULL THEN
+		RAISE EXCEPTION 'hold % has the evidence of loop "%"', OLD.id, pinned_by USING ERRCODE = 'LF108',
+			HINT = format('It follows what the loop''s streams still refer to with fleetlog.release_pins(%L), and ends with the loop.', pinned_by);
+	END IF;
 	RETURN OLD;
 END
 $$;
-COMMENT ON FUNCTION fleetlog._hold_is_owned() IS 'internal: keeps the hold of a data set from being released';
+COMMENT ON FUNCTION fleetlog._hold_is_owned() IS 'internal: keeps the hold of a data set, or of a loop''s evidence, from being released';
 
 CREATE TRIGGER hold_is_owned BEFORE DELETE ON fleetlog.hold_config
 	FOR EACH ROW EXECUTE FUNCTION fleetlog._hold_is_owned();

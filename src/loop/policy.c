@@ -141,6 +141,18 @@ plan_checked(Query *parse, const char *query_string, int cursor_options, ParamLi
 }
 
 void
+fl_policy_set_checked(bool on)
+{
+	checking = on;
+}
+
+void
+fl_policy_check_expr(Node *expr)
+{
+	(void) check_node(expr, NULL);
+}
+
+void
 fl_policy_init(void)
 {
 	next_planner = planner_hook;

@@ -23,6 +23,7 @@
 #include "fleetlog/producers.h"
 #include "fleetlog/net.h"
 #include "fleetlog/read.h"
+#include "fleetlog/replay.h"
 #include "fleetlog/ring.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
@@ -88,6 +89,7 @@ fl_shmem_request(void)
 	size = add_size(size, MAXALIGN(fl_auth_shmem_size()));
 	size = add_size(size, fl_state_shmem_size());
 	size = add_size(size, fl_loop_shmem_size());
+	size = add_size(size, fl_replay_shmem_size());
 	size = add_size(size, fl_net_shmem_size());
 	size = add_size(size, fl_sessions_size());
 	size = add_size(size, fl_groups_size());
@@ -189,6 +191,7 @@ fl_shmem_startup(void)
 	fl_net_shmem_init();
 	fl_state_shmem_init();
 	fl_loop_shmem_init();
+	fl_replay_shmem_init();
 	fl_sessions_init();
 	fl_groups_init();
 	fl_producers_init();
