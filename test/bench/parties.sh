@@ -16,7 +16,7 @@ stop_parties()
 {
     local pid
 
-    for pid in $bridge_pid $null_pid $mosquitto_pid $hub_pid $nats_pid; do kill "$pid" 2>/dev/null || true; done
+    for pid in $bridge_pid $null_pid $mosquitto_pid $hub_pid $nats_pid $kafka_pid; do kill "$pid" 2>/dev/null || true; done
     "$FL_TOP/script/cluster" down "$dir/server" >/dev/null 2>&1 || true
 }
 
@@ -67,6 +67,10 @@ start_fleetlog()
         fleetlog_tls_port=$(fl_free_port)
         settings+=(--set "fleetlog.mqtts_listen=127.0.0.1:$fleetlog_tls_port" --set "fleetlog.tls_cert_file=$dir/server/tls.crt"
                    --set "fleetlog.tls_key_file=$dir/server/tls.key")
+    fi
+    if wants_kafka; then
+        fleetlog_kafka_port=$(fl_free_port)
+        settings+=(--set "fleetlog.kafka_listen=127.0.0.1:$fleetlog_kafka_port")
     fi
     bring_up_fleetlog --workers "$workers" --set fleetlog.allow_anonymous=on --set shared_buffers=512MB \
         --set max_wal_size=4GB --set min_wal_size=2GB ${settings[@]+"${settings[@]}"}

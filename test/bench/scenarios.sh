@@ -35,6 +35,7 @@ run_scenario()
         herd)       ! wants fleetlog || herd_comes_back herd --connect-rate $((herd / 10)) ;;
         herd-at-once) ! wants fleetlog || herd_comes_back herd-at-once ;;
         cold)       ! wants fleetlog || behind_on_a_slow_disk ;;
+        kafka-*)    beside_kafka "${1#kafka-}" ;;
         snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;
         snapshot-qos2) ! wants fleetlog || rates_under_holders snapshot-qos2 -q 2 -c 50 -w 20 --persistent ;;
     esac

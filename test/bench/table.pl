@@ -16,7 +16,7 @@ use strict;
 use warnings;
 use JSON::PP;
 
-my $format = "%-16s %-15s %9s %8s %8s %8s %8s %8s %6s %7s %7s %7s\n";
+my $format = "%-20s %-15s %9s %8s %8s %8s %8s %8s %6s %7s %7s %7s\n";
 my @columns = ('scenario', 'server', 'msgs/s', 'p50 ms', 'p99', 'p99.9', 'max', 'us/msg', 'tool', 'xids/s', 'WAL B', 'table B');
 
 sub load
@@ -165,11 +165,11 @@ sub print_connections
 	my ($scenario, $party, $r) = @_;
 	my $n = $r->{connections};
 
-	printf "%-16s %-15s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, memory %+.0f B each, "
+	printf "%-20s %-15s %d connections in %.2f s (%.0f/s), CONNACK p50 %s p99 %s ms, %.0f us CPU each, memory %+.0f B each, "
 		. "at the end %+.0f B; pings %d, answered %d\n", $scenario, $party, $n, $r->{connect_seconds}, connects_per_second($r),
 		short($r->{connack_ms}{p50}), short($r->{connack_ms}{p99}), 1e6 * $r->{connect_cpu_seconds} / $n,
 		memory_per_connection($r), $r->{pings}, $r->{pongs};
-	printf "%-16s %-15s storm: all back in %s s\n", $scenario, $party, join(', ', map { short($_) } @{$r->{storm_seconds}})
+	printf "%-20s %-15s storm: all back in %s s\n", $scenario, $party, join(', ', map { short($_) } @{$r->{storm_seconds}})
 		if @{$r->{storm_seconds}};
 }
 
@@ -381,6 +381,18 @@ sub goals
 		$ratio->("$what open" . ($held ? sprintf(' for %.0f s', $held->{fleetlog}{publish_seconds}) : '') . ': part of the rate without',
 			0.8, $figure->("$name-$holder", 'fleetlog', 'rate'), @without == 2 ? ($without[0] + $without[1]) / 2 : undef);
 	}
+	for my $size (100, 1024)
+	{
+		my $kafka = sub { my ($part, $party) = @_; return $figure->("kafka-$size-$part", $party, 'rate'); };
+
+		$ratio->("Kafka's protocol, $size bytes: fetch, times Kafka", 1, $kafka->('fetch', 'fleetlog'), $kafka->('fetch', 'kafka'));
+		$ratio->("Kafka's protocol, $size bytes: produce, times Kafka that flushes", 1, $kafka->('produce', 'fleetlog'), $kafka->('produce', 'kafka-flush'));
+		my $unbatched = $kafka->('unbatched', 'fleetlog');
+		push @goals, ["Kafka's protocol, $size bytes: one record a request, eight producers", 'at least 5,000/s',
+			defined $unbatched ? thousands($unbatched) . '/s' : undef, defined $unbatched ? $unbatched >= 5000 : undef];
+		my ($ours, $theirs) = map { $figure->("kafka-$size-latency", $_, 'ack_ms', 'p99') } 'fleetlog', 'kafka-flush';
+		$at_most->("Kafka's protocol, $size bytes: from end to end, p99, against Kafka that flushes", $theirs, $ours, ' ms') if defined $theirs;
+	}
 	for my $case (['herd', 'within ten seconds'], ['herd-at-once', 'at once'])
 	{
 		my ($scenario, $how) = @$case;
@@ -460,7 +472,8 @@ sub print_markdown
 		load-10m burst-without burst-with silent-without silent-with),
 		(map { my $kind = $_; map { my $pair = $_; map { "deaf-$kind-$_-$pair" } qw(without with) } 1, 2 } qw(rate paced)),
 		(map { my $name = $_; map { "$name-$_" } qw(without with again) } qw(herd herd-at-once cold)),
-		(map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)));
+		(map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)),
+		(map { my $size = $_; map { "kafka-$size-$_" } qw(produce fetch unbatched latency) } 100, 1024));
 	my (@rates, @crowds);
 
 	for my $scenario (@scenarios)
