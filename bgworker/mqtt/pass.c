@@ -15,8 +15,8 @@
  * begins when nobody has come for a while, which is the longer the more would be
  * read again: a microsecond a record, and ten in all.
  *
- * Pages that a pass reads go through a small ring of buffers, so that they drive
- * nothing out of the server's.  A door that wants to read by itself (WARM) has the
+ * Pages that a pass reads go through a small ring of buffers, the same one all the
+ * time, so that they drive nothing out of the server's.  A door that wants to read by itself (WARM) has the
  * pages brought into them before, so that it waits for no disk.
  *
  * Nobody is waited for: who has had as many records as it said is let go, and so is
@@ -29,6 +29,8 @@
  * it checks as if it had read it.
  */
 #include "postgres.h"
+
+#include <sched.h>
 
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -49,7 +51,12 @@
 
 #define MAX_WANTS       200000
 #define MAX_KEYS        1000000 /* of all of them */
+#define MARKS_PER_KEY   16      /* bits */
+#define MIN_MARKS       UINT64CONST(1024)
+#define MAX_MARKS       (UINT64CONST(1) << 23)
 #define STEP_US         10000 /* of one lane, then the others have their turn */
+#define GIVE_WAY_US     200 /* of work, then whoever waits for the processor has it */
+#define GIVE_WAY_EVERY  256 /* records; then the clock is looked at */
 #define WARM_PAGES      256
 #define QUIET_MAX_US    INT64CONST(1000000)
 #define GATHER_MAX_US   INT64CONST(10000000)
@@ -74,6 +81,8 @@ typedef struct Lane
 	dlist_head wants;
 	dlist_node node; /* in lanes */
 	HTAB *topics;    /* KeyEntry by FlReadKey; NULL: nobody wants anything */
+	uint64 *marks;   /* a bit for each of their hashes: most records are for nobody */
+	uint64 marks_mask; /* their number less one */
 	uint32 uses[FL_READ_MAX_LEVELS + 1]; /* keys by their slashes */
 	int passing;     /* wants that the pass is for; 0: there is none */
 	int waiting;     /* ... and for the next one */
@@ -141,6 +150,7 @@ static bool to_wake[FL_MAX_FRONT_DOORS];
 static uint64 taken[FL_MAX_FRONT_DOORS];                    /* by a door whose ring is full */
 static int64 full_since[FL_MAX_FRONT_DOORS];                /* 0: it is not */
 static FlBatchDecoder *decoder;
+static BufferAccessStrategy ring; /* that passes read through */
 static uint8 *packed = NULL;
 static Size packed_cap = 0;
 static int64 next_due; /* when a pass is to begin; 0: none */
@@ -315,6 +325,42 @@ tell_ends(int door)
 	}
 }
 
+/* ---- what most records are told apart by ------------------------------------------ */
+
+/* Some more than those who want something now: who has gone is forgotten when the next pass begins. */
+static void
+mark(Lane *lane, uint64 hash)
+{
+	hash &= lane->marks_mask;
+	lane->marks[hash / 64] |= UINT64CONST(1) << hash % 64;
+}
+
+static bool
+is_marked(const Lane *lane, uint64 hash)
+{
+	hash &= lane->marks_mask;
+	return (lane->marks[hash / 64] >> hash % 64 & 1) != 0;
+}
+
+static void
+mark_all(Lane *lane)
+{
+	HASH_SEQ_STATUS seq;
+	KeyEntry *entry;
+	uint64 *old = lane->marks;
+	uint64 bits = MIN_MARKS;
+
+	while (bits < MAX_MARKS && bits < (uint64) hash_get_num_entries(lane->topics) * MARKS_PER_KEY)
+		bits *= 2;
+	lane->marks = MemoryContextAllocZero(reader_context, bits / 8);
+	lane->marks_mask = bits - 1;
+	if (old != NULL)
+		pfree(old);
+	hash_seq_init(&seq, lane->topics);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		mark(lane, entry->key.hash);
+}
+
 /* ---- what doors ask for ----------------------------------------------------------- */
 
 static Lane *
@@ -349,6 +395,8 @@ link_keys(Want *want, const FlReadKey *keys, int count)
 		want->links[i].entry = entry;
 		dlist_push_tail(&entry->links, &want->links[i].node);
 		want->lane->uses[key.slashes]++;
+		if (want->lane->marks != NULL)
+			mark(want->lane, key.hash);
 		want->key_count++;
 		keys_held++;
 	}
@@ -518,9 +566,12 @@ static bool
 look_up(Match *m, const uint8 *topic, Size len, uint32 slashes)
 {
 	FlReadKey key = {.hash = fl_read_hash(topic, len, slashes), .slashes = slashes};
-	KeyEntry *entry = hash_search(m->lane->topics, &key, HASH_FIND, NULL);
+	KeyEntry *entry;
 	dlist_iter iter;
 
+	if (!is_marked(m->lane, key.hash))
+		return true;
+	entry = hash_search(m->lane->topics, &key, HASH_FIND, NULL);
 	if (entry == NULL)
 		return true;
 	dlist_foreach (iter, &entry->links)
@@ -598,6 +649,7 @@ begin_pass(Lane *lane, int64 tail)
 	}
 	dlist_foreach (iter, &lane->wants)
 		dlist_container(Want, node, iter.cur)->passing = true;
+	mark_all(lane);
 	lane->passing = lane->waiting;
 	lane->waiting = 0;
 	if (lane->pos.offset != lane->from)
@@ -609,21 +661,43 @@ begin_pass(Lane *lane, int64 tail)
 	return true;
 }
 
+/*
+ * Front doors and the appender work for microseconds at a time, and others wait for it;
+ * where there are no more processors than work, they would wait for the end of this
+ * process's time slice.  No lock is held here but that on the table.
+ */
+static void
+give_way(void)
+{
+	static int64 since = 0;
+
+	if (now_us() - since < GIVE_WAY_US)
+		return;
+	(void) sched_yield();
+	since = now_us();
+}
+
 /* Looks at one batch; false: at a record of it a ring was full, and there it goes on. */
 static bool
 match_batch(Lane *lane, const FlStoredBatch *batch, const FlLogPosition *start)
 {
 	FlLogRecord rec;
+	int n = 0;
 
 	FL_COUNT(FL_C_BATCHES, 1);
 	fl_batch_decoder_open(decoder, batch);
 	while (fl_batch_decoder_next(decoder, &rec))
+	{
 		if (rec.log_offset >= start->offset && !match_record(lane, &rec))
 		{
 			lane->pos = *start;
 			lane->pos.offset = rec.log_offset;
 			return false;
 		}
+		if (++n % GIVE_WAY_EVERY == 0)
+			give_way();
+	}
+	give_way();
 	return true;
 }
 
@@ -636,7 +710,7 @@ read_batches(Lane *lane, int64 tail)
 	bool room = true;
 	bool any = false;
 
-	fl_log_reader_bulk(reader);
+	fl_log_reader_share_ring(reader, ring);
 	fl_log_reader_bound(reader, FL_MQTT_FEED_PAGES);
 	while (room && lane->passing > 0 && now_us() < end)
 	{
@@ -714,7 +788,7 @@ warm_up(Want *want)
 	reader = fl_log_reader_begin(want->place.stream, want->place.shard, &pos, tail);
 	fl_log_reader_bound(reader, WARM_PAGES);
 	while (fl_log_reader_next(reader, &batch))
-		;
+		give_way();
 	fl_log_reader_end(reader);
 	CommitTransactionCommand();
 	fl_worker_own_resources();
@@ -776,6 +850,8 @@ forget_lane(Lane *lane)
 {
 	dlist_delete(&lane->node);
 	hash_destroy(lane->topics);
+	if (lane->marks != NULL)
+		pfree(lane->marks);
 	hash_search(lane_table, &lane->key, HASH_REMOVE, NULL);
 }
 
@@ -883,6 +959,8 @@ fl_mqtt_reader(void)
 	lane_table = create_table("fleetlog lanes", sizeof(LaneKey), sizeof(Lane));
 	want_table = create_table("fleetlog wants", sizeof(WantKey), sizeof(Want));
 	decoder = fl_batch_decoder_create(reader_context);
+	MemoryContextSwitchTo(reader_context);
+	ring = GetAccessStrategy(BAS_BULKREAD);
 	for (int i = 0; i < FL_MAX_FRONT_DOORS; i++)
 		dlist_init(&owed[i]);
 	before_shmem_exit(end_reader, (Datum) 0);

@@ -12,6 +12,7 @@
 
 #include "datatype/timestamp.h"
 #include "storage/block.h"
+#include "storage/bufmgr.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
@@ -199,9 +200,11 @@ extern void fl_log_reader_heads(FlLogReader *reader);
 
 /*
  * For who reads much that nobody else wants soon: pages that have to be fetched go
- * through a few buffers.  To be said before the first batch.
+ * through a few buffers.  To be said before the first batch.  Where one pass has many
+ * readers they share a ring, which is the caller's: else each would take buffers anew.
  */
 extern void fl_log_reader_bulk(FlLogReader *reader);
+extern void fl_log_reader_share_ring(FlLogReader *reader, BufferAccessStrategy ring);
 extern void fl_log_reader_end(FlLogReader *reader);
 
 /*

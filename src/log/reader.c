@@ -38,6 +38,7 @@ struct FlLogReader
 	bool		heads;			/* no more of a batch than its first page has */
 	int64		min_created;	/* FL_NO_CREATED, or batches without a time that late are passed over */
 	BufferAccessStrategy strategy;
+	BufferAccessStrategy own_ring;
 	Relation	rel;			/* open segment */
 	int64		rel_upper;
 	BlockNumber nblocks;
@@ -93,7 +94,13 @@ fl_log_reader_bound(FlLogReader *r, uint32 pages)
 void
 fl_log_reader_bulk(FlLogReader *r)
 {
-	r->strategy = GetAccessStrategy(BAS_BULKREAD);
+	r->strategy = r->own_ring = GetAccessStrategy(BAS_BULKREAD);
+}
+
+void
+fl_log_reader_share_ring(FlLogReader *r, BufferAccessStrategy ring)
+{
+	r->strategy = ring;
 }
 
 bool
@@ -351,8 +358,8 @@ void
 fl_log_reader_end(FlLogReader *r)
 {
 	close_segment(r);
-	if (r->strategy != NULL)
-		FreeAccessStrategy(r->strategy);
+	if (r->own_ring != NULL)
+		FreeAccessStrategy(r->own_ring);
 	pfree(r);
 }
 

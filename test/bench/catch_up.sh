@@ -72,19 +72,22 @@ load_past()
     done
 }
 
-# Sessions that have a subscription each, and go.  Arguments: how many, what their client ids begin with, topic.
+# Sessions that have a subscription each, and go.  Arguments: port, how many, what their client ids begin with, topic.
 leave_sessions()
 {
-    fl_as "$tool/fl_load" -p "$fleetlog_port" --quiet -c "$1" --no-publish --persistent --client-id "$2-%d" --each-subscribes "$3" >/dev/null ||
-        { fl_note "$2: the sessions cannot subscribe"; status=1; }
+    fl_as "$tool/fl_load" -p "$1" --quiet -c "$2" --no-publish --persistent --client-id "$3-%d" --each-subscribes "$4" >/dev/null ||
+        { fl_note "$3: the sessions cannot subscribe"; status=1; }
 }
 
-# They come back three seconds from now, while something else is measured.  Arguments: like fl_load's.
+# They come back three seconds from now, while something else is measured.  Arguments: port, then like fl_load's.
 start_return()
 {
+    local port=$1
+
+    shift
     rm -f "$dir/job.pid" "$dir/job.log"
     # shellcheck disable=SC2016
-    spawn "$dir/job.pid" "$dir/job.log" sh -c 'sleep 3; exec "$@"' sh "$tool/fl_load" -p "$fleetlog_port" --json --quiet --no-publish --persistent "$@"
+    spawn "$dir/job.pid" "$dir/job.log" sh -c 'sleep 3; exec "$@"' sh "$tool/fl_load" -p "$port" --json --quiet --no-publish --persistent "$@"
 }
 
 # When all have got theirs; leaves its figures in a file.
@@ -94,10 +97,10 @@ finish_return()
     cp "$dir/job.log" "$2"
 }
 
-# Live load of 2,000 messages a second, all of them to two subscribers.
+# Live load of 2,000 messages a second, all of them to two subscribers.  Arguments: scenario, seconds, party.
 measure_live()
 {
-    measure "$1" fleetlog -q 1 -c 50 -w 20 -r 2000 -d "$2" --subscribers 2 --filter 'bench/#' --sub-qos 1
+    measure "$1" "${3:-fleetlog}" -q 1 -c 50 -w 20 -r 2000 -d "$2" --subscribers 2 --filter 'bench/#' --sub-qos 1
 }
 
 # ---- a herd ----
@@ -105,28 +108,73 @@ measure_live()
 # $1: scenario; the rest: how they come.
 herd_comes_back()
 {
-    local name=$1 sessions=$herd d=$((seconds > 20 ? seconds : 20)) before after pages_before pages file=$results/$1.fleetlog.json
+    local name=$1 sessions=$herd d=$((seconds > 20 ? seconds : 20)) before after pages_before pages cpu burner file=$results/$1.fleetlog.json
 
     shift
     make_past
-    leave_sessions "$sessions" herd 'past/herd-%d'
+    leave_sessions "$fleetlog_port" "$sessions" herd 'past/herd-%d'
     pages_before=$(past_pages)
     load_past "$records" "$sessions"
     pages=$(($(past_pages) - pages_before))
     measure_live "$name-without" "$d"
     before=$(past_pages_read)
-    start_return -c "$sessions" --client-id 'herd-%d' --idle 240 --await $((3 * sessions)) "$@"
+    cpu=$(cpu_of reader)
+    start_return "$fleetlog_port" -c "$sessions" --client-id 'herd-%d' --idle 240 --await $((3 * sessions)) "$@"
     measure_live "$name-with" "$d"
     finish_return "$name" "$file"
+    cpu=$(perl -e 'printf "%.2f", $ARGV[0] - $ARGV[1]' "$(cpu_of reader)" "$cpu")
     after=$(past_pages_read)
     perl "$table" add "$file" "herd_records=$records" "herd_pages=$pages" "herd_pages_read=$((after - before))"
     echo "    $sessions sessions, connected within $(number_of connect_seconds "$file") s, had $(number_of received "$file") records of $records after" \
-        "$(number_of all_received_seconds "$file") s; pages read $((after - before)), the history has $pages"
+        "$(number_of all_received_seconds "$file") s; pages read $((after - before)), the history has $pages; the reader took $cpu s of CPU"
     if [ "$(number_of received "$file")" != $((3 * sessions)) ]; then
         fl_note "$name: $((3 * sessions)) records should have come"
         status=1
     fi
     measure_live "$name-again" "$d"
+    # What this machine makes of a process that takes as much, and has nothing to do with any of it.
+    start_burning "$cpu"
+    measure_live "$name-control" "$d"
+    wait "$burner"
+}
+
+# Arguments: scenario; the rest: how they come.
+herds()
+{
+    ! wants fleetlog || herd_comes_back "$@"
+    ! wants mosquitto || herd_at_mosquitto "$@"
+}
+
+# Seconds of CPU that processes of a kind have had.
+cpu_of()
+{
+    # shellcheck disable=SC2046
+    perl "$table" cpu $(run_sql -c "SELECT pid FROM fleetlog.stat_worker WHERE kind = '$1' AND pid IS NOT NULL")
+}
+
+# Three seconds from now, a process that takes so many seconds of CPU, and ends.
+start_burning()
+{
+    fl_as perl -e 'sleep 3; 1 while (times)[0] < $ARGV[0]' "$1" &
+    burner=$!
+}
+
+# The same crowd at a broker that keeps what each session is to have in its memory: three messages each.
+herd_at_mosquitto()
+{
+    local name=$1 sessions=$herd d=$((seconds > 20 ? seconds : 20)) file=$results/$1.mosquitto.json
+
+    shift
+    leave_sessions "$mosquitto_port" "$sessions" herd 'past/herd-%d'
+    fl_as "$tool/fl_load" -p "$mosquitto_port" --quiet -q 1 -c "$sessions" -n $((3 * sessions)) -t 'past/herd-%d' >/dev/null ||
+        { fl_note "$name: mosquitto does not take the messages"; status=1; }
+    measure_live "$name-without" "$d" mosquitto
+    start_return "$mosquitto_port" -c "$sessions" --client-id 'herd-%d' --idle 60 --await $((3 * sessions)) "$@"
+    measure_live "$name-with" "$d" mosquitto
+    finish_return "$name" "$file"
+    echo "    $sessions sessions, connected within $(number_of connect_seconds "$file") s, had $(number_of received "$file") messages after" \
+        "$(number_of all_received_seconds "$file") s"
+    measure_live "$name-again" "$d" mosquitto
 }
 
 # ---- a disk that has everything, slowly ----
@@ -194,7 +242,7 @@ behind_on_a_slow_disk()
     local d=$((seconds > 20 ? seconds : 20)) wanted=$((records / 5)) file=$results/cold.fleetlog.json doors reader slow=5000000
 
     make_past
-    leave_sessions 1 cold 'past/#'
+    leave_sessions "$fleetlog_port" 1 cold 'past/#'
     load_past $wanted 0
     forget_past
     if ! slow_down_reads $slow; then
@@ -203,7 +251,7 @@ behind_on_a_slow_disk()
     fi
     measure_live cold-without "$d"
     doors=$(fetched_by front_door); reader=$(fetched_by reader)
-    start_return -c 1 --client-id 'cold-%d' --idle $((d - 4)) --await $wanted
+    start_return "$fleetlog_port" -c 1 --client-id 'cold-%d' --idle $((d - 4)) --await $wanted
     measure_live cold-with "$d"
     finish_return cold "$file"
     doors=$(($(fetched_by front_door) - doors)); reader=$(($(fetched_by reader) - reader))

@@ -32,8 +32,8 @@ run_scenario()
         load-10m)   ! wants fleetlog || load_history ;;
         burst)      with_disturbance burst "with 1 MB bursts" start_bursts stop_job ;;
         silent)     with_disturbance silent "with silent peers" start_stallers stop_job ;;
-        herd)       ! wants fleetlog || herd_comes_back herd --connect-rate $((herd / 10)) ;;
-        herd-at-once) ! wants fleetlog || herd_comes_back herd-at-once ;;
+        herd)       herds herd --connect-rate $((herd / 10)) ;;
+        herd-at-once) herds herd-at-once ;;
         cold)       ! wants fleetlog || behind_on_a_slow_disk ;;
         kafka-*)    beside_kafka "${1#kafka-}" ;;
         snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;

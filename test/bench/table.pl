@@ -471,7 +471,7 @@ sub print_markdown
 		fan-out fan-out-qos0 fan-out-qos1 fan-in-qos1 retained-store retained filters-without filters-with filters-again login
 		load-10m burst-without burst-with silent-without silent-with),
 		(map { my $kind = $_; map { my $pair = $_; map { "deaf-$kind-$_-$pair" } qw(without with) } 1, 2 } qw(rate paced)),
-		(map { my $name = $_; map { "$name-$_" } qw(without with again) } qw(herd herd-at-once cold)),
+		(map { my $name = $_; map { "$name-$_" } qw(without with again control) } qw(herd herd-at-once cold)),
 		(map { my $name = $_; map { "$name-$_" } qw(without meanwhile held writer again) } qw(snapshot snapshot-qos2)),
 		(map { my $size = $_; map { "kafka-$size-$_" } qw(produce fetch unbatched latency) } 100, 1024));
 	my (@rates, @crowds);

@@ -73,6 +73,14 @@ for my $n (1 .. $herd)
         $c->disconnect;
     }
 }
+# They come one after the other, each with a pass of its own.
+my $single = 12;
+for my $n (1 .. $single)
+{
+    my $c = session("single$n");
+    $c->subscribe([ [ "acme/d1/h/$n", 1 ] ]);
+    $c->disconnect;
+}
 gone();
 
 # ---- the history: every so many records there is one for somebody of the herd ----
@@ -146,6 +154,22 @@ for my $which ('a', 'b')
     $_->disconnect for @herd, $publisher;
     gone();
 }
+
+# ---- what others have in memory stays there ----
+
+$s->node->restart;
+$s->wait_for_mqtt;
+$s->sql('CREATE EXTENSION pg_buffercache');
+for my $n (1 .. $single)
+{
+    my $c = session("single$n");
+    is(numbers($c->messages(3)), "@{ $mine{$n} }", 'a pass for one') if $n == 1;
+    $c->messages(3) if $n > 1;
+    $c->disconnect;
+}
+gone();
+my $buffers = $s->sql("SELECT count(*) FROM pg_buffercache b JOIN pg_partition_tree('telemetry') p ON p.isleaf AND b.relfilenode = pg_relation_filenode(p.relid)");
+cmp_ok($buffers, '<', 200, "$single passes over $pages pages went through a few buffers ($buffers are filled)");
 
 # ---- one that wants almost all of it, while live traffic goes on ----
 
