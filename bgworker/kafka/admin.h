@@ -155,10 +155,11 @@ extern void fl_kafka_settings_to_sql(const FlKafkaSettings *settings, const FlKa
 /* ---- topics that are made when they are asked for (admin_topics.c) ---- */
 
 extern bool fl_kafka_auto_create_topics; /* fleetlog.kafka_auto_create_topics */
+extern int fl_kafka_num_partitions;	   /* fleetlog.kafka_num_partitions */
 
 #define FL_KAFKA_AUTO_CREATE_MS 10000
 
-/* Asks for them, each with one partition; to be waited for.  NULL: as fl_kafka_admin_create. */
+/* Asks for them, each with fleetlog.kafka_num_partitions; to be waited for.  NULL: as fl_kafka_admin_create. */
 extern FlKafkaAdmin *fl_kafka_admin_auto_create(FlKafkaRequest *req, const FlKafkaBytes *names, int n,
 												void (*answer)(FlKafkaAdmin *));
 

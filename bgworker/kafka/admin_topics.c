@@ -10,6 +10,7 @@
 #include "admin.h"
 
 bool fl_kafka_auto_create_topics = false;
+int fl_kafka_num_partitions = 1;
 
 #define NAME_MAX_BYTES (NAMEDATALEN - 1) /* of a stream */
 
@@ -128,7 +129,7 @@ check_partitions(FlKafkaAdmin *admin, int i, FlKafkaCreateTopicsCreatableTopic *
 	else if (topic->replication_factor != -1 && topic->replication_factor != 1)
 		fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REPLICATION_FACTOR,
 							  "there is one broker: the replication factor is 1, or -1; standbys are PostgreSQL's");
-	return topic->num_partitions == -1 ? 1 : topic->num_partitions;
+	return topic->num_partitions == -1 ? fl_kafka_num_partitions : topic->num_partitions;
 }
 
 static void
@@ -210,7 +211,7 @@ fl_kafka_admin_auto_create(FlKafkaRequest *req, const FlKafkaBytes *names, int n
 	(void) fl_kafka_admin_may(admin, FL_KAFKA_TOPIC_AUTHORIZATION_FAILED);
 	for (int i = 0; i < n; i++)
 		if (has_good_name(admin, i, names[i]))
-			ask_create(admin, i, names[i], 1, &settings);
+			ask_create(admin, i, names[i], fl_kafka_num_partitions, &settings);
 	return admin;
 }
 

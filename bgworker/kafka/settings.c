@@ -8,6 +8,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
+#include "fleetlog/catalog.h"
 #include "fleetlog/kafka.h"
 #include "admin.h"
 #include "kafka.h"
@@ -147,6 +148,10 @@ fl_kafka_define_settings(void)
 							 "Is a topic made when a role's client asks for one that is missing?",
 							 "The role needs the rights that create_stream asks for.", &fl_kafka_auto_create_topics, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.kafka_num_partitions",
+							"Partitions of a topic that a Kafka client makes without naming a number.",
+							"Topics that are made when they are asked for, and CreateTopics with -1.",
+							&fl_kafka_num_partitions, 1, 1, FL_MAX_SHARDS, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.kafka_max_fetch", "Most bytes of batches in one answer to a Kafka client's Fetch.",
 							"Whatever the client asks for; the first batch is sent whole.", &fl_kafka_max_fetch_kb, 16384,
 							64, 131072, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
