@@ -156,6 +156,28 @@ fl_kafka_handle_describe_configs(FlKafkaRequest *req)
 
 /* ---- changing ---- */
 
+/*
+ * AlterConfigs and IncrementalAlterConfigs are one thing: changes of settings, which begin
+ * with the defaults there and with what holds here.
+ */
+
+enum
+{
+	OP_SET,
+	OP_DELETE,
+	OP_APPEND,
+	OP_SUBTRACT
+};
+
+#define MAX_CHANGES 100 /* of one resource: more than there are configurations */
+
+typedef struct Change
+{
+	FlKafkaBytes name;
+	FlKafkaBytes value;
+	int8 operation;
+} Change;
+
 typedef struct Altered
 {
 	int8 *types;
@@ -163,6 +185,8 @@ typedef struct Altered
 	FlKafkaSettings *old;
 	FlKafkaSettings *settings;
 	const FlStreamInfo **streams;
+	Change *changes; /* of the resource that is just being read */
+	int nchanges;
 } Altered;
 
 static FlKafkaAdmin *
@@ -179,20 +203,27 @@ begin_alter(FlKafkaRequest *req, int n, bool validate_only, void (*answer)(FlKaf
 	altered->old = palloc0(sizeof(FlKafkaSettings) * (n + 1));
 	altered->settings = palloc0(sizeof(FlKafkaSettings) * (n + 1));
 	altered->streams = palloc0(sizeof(FlStreamInfo *) * (n + 1));
+	altered->changes = palloc(sizeof(Change) * MAX_CHANGES);
 	return admin;
 }
 
-/* Whose configurations; false: refused. */
 static bool
-begin_resource(FlKafkaAdmin *admin, int i, int8 type, FlKafkaBytes name)
+is_same(FlKafkaBytes a, FlKafkaBytes b)
+{
+	return a.len == b.len && a.len >= 0 && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* Whose configurations, and how many of them; false: refused. */
+static bool
+begin_resource(FlKafkaAdmin *admin, int i, int8 type, FlKafkaBytes name, int count)
 {
 	Altered *altered = admin->state;
 
 	altered->types[i] = type;
 	altered->names[i] = name;
+	altered->nchanges = 0;
 	for (int k = 0; k < i; k++)
-		if (altered->types[k] == type && altered->names[k].len == name.len &&
-			memcmp(altered->names[k].data, name.data, name.len) == 0)
+		if (altered->types[k] == type && is_same(altered->names[k], name))
 		{
 			fl_kafka_admin_refuse(admin, k, FL_KAFKA_INVALID_REQUEST, "it stands in the request more than once");
 			fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REQUEST, "it stands in the request more than once");
@@ -202,9 +233,55 @@ begin_resource(FlKafkaAdmin *admin, int i, int8 type, FlKafkaBytes name)
 							  "a broker's configuration is set in postgresql.conf or by ALTER SYSTEM");
 	else if (type != FL_KAFKA_RESOURCE_TOPIC)
 		fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REQUEST, "only topics have configurations that can be set");
+	else if (count > MAX_CHANGES)
+		fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REQUEST, "there are not so many configurations");
 	else if ((altered->streams[i] = fl_kafka_admin_topic(admin, i, name)) != NULL)
 		fl_kafka_settings_of(altered->streams[i], &altered->old[i]);
 	return admin->verdicts[i].error == FL_KAFKA_NO_ERROR;
+}
+
+static void
+add_change(FlKafkaAdmin *admin, FlKafkaBytes name, FlKafkaBytes value, int8 operation)
+{
+	Altered *altered = admin->state;
+
+	Assert(altered->nchanges < MAX_CHANGES);
+	altered->changes[altered->nchanges++] = (Change) {name, value, operation};
+}
+
+static const char *
+apply(FlKafkaSettings *settings, const Change *change)
+{
+	if (change->operation == OP_DELETE)
+		return fl_kafka_set(settings, change->name, fl_kafka_string(NULL));
+	if (change->operation < OP_SET || change->operation > OP_SUBTRACT)
+		return "there is no such operation";
+	if (change->value.len < 0)
+		return "a configuration has no value";
+	if (change->operation == OP_SET)
+		return fl_kafka_set(settings, change->name, change->value);
+	return fl_kafka_set_item(settings, change->name, change->value, change->operation == OP_APPEND);
+}
+
+/* All that is to be changed of a resource is known. */
+static void
+end_resource(FlKafkaAdmin *admin, int i, const FlKafkaSettings *from)
+{
+	Altered *altered = admin->state;
+
+	altered->settings[i] = *from;
+	for (int k = 0; k < altered->nchanges; k++)
+	{
+		const char *why;
+
+		/* Twice the same name says two things at once. */
+		for (int other = 0; other < k; other++)
+			if (is_same(altered->changes[other].name, altered->changes[k].name))
+				fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REQUEST, "a configuration is named more than once");
+		why = apply(&altered->settings[i], &altered->changes[k]);
+		if (why != NULL)
+			fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_CONFIG, why);
+	}
 }
 
 /* What differs is asked for; rights are asked even if nothing does. */
@@ -228,22 +305,39 @@ end_alter(FlKafkaAdmin *admin)
 	fl_kafka_admin_wait(admin);
 }
 
+/* The answers differ in the names of their types only. */
+#define FILL_RESULTS(admin, results, init) \
+	for (int i = 0; i < (admin)->n; i++) \
+	{ \
+		const Altered *altered = (admin)->state; \
+\
+		init(&(results)[i]); \
+		(results)[i].error_code = (admin)->verdicts[i].error; \
+		(results)[i].error_message = fl_kafka_admin_message(&(admin)->verdicts[i]); \
+		(results)[i].resource_type = altered->types[i]; \
+		(results)[i].resource_name = altered->names[i]; \
+	}
+
 static void
 answer_alter(FlKafkaAdmin *admin)
 {
-	const Altered *altered = admin->state;
 	FlKafkaAlterConfigsResponse out;
 	FlKafkaAlterConfigsResourceResponse *results = palloc(sizeof(*results) * (admin->n + 1));
 
-	for (int i = 0; i < admin->n; i++)
-	{
-		fl_kafka_init_alter_configs_resource_response(&results[i]);
-		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
-		results[i].resource_type = altered->types[i];
-		results[i].resource_name = altered->names[i];
-	}
+	FILL_RESULTS(admin, results, fl_kafka_init_alter_configs_resource_response);
 	fl_kafka_init_alter_configs_response(&out);
+	fl_kafka_set_items(&out.responses, results, admin->n);
+	fl_kafka_answer(admin->req, &out);
+}
+
+static void
+answer_incremental(FlKafkaAdmin *admin)
+{
+	FlKafkaIncrementalAlterConfigsResponse out;
+	FlKafkaIncrementalAlterConfigsAlterConfigsResourceResponse *results = palloc(sizeof(*results) * (admin->n + 1));
+
+	FILL_RESULTS(admin, results, fl_kafka_init_incremental_alter_configs_alter_configs_resource_response);
+	fl_kafka_init_incremental_alter_configs_response(&out);
 	fl_kafka_set_items(&out.responses, results, admin->n);
 	fl_kafka_answer(admin->req, &out);
 }
@@ -252,99 +346,23 @@ answer_alter(FlKafkaAdmin *admin)
 void
 fl_kafka_handle_alter_configs(FlKafkaRequest *req)
 {
+	static const FlKafkaSettings defaults;
 	FlKafkaAlterConfigsRequest *in = req->message;
 	FlKafkaAlterConfigsResource resource;
 	FlKafkaAlterConfigsAlterableConfig config;
 	FlKafkaAdmin *admin = begin_alter(req, fl_kafka_count(&in->resources), in->validate_only, answer_alter);
-	Altered *altered;
 
 	if (admin == NULL)
 		return;
-	altered = admin->state;
 	for (int i = 0; i < admin->n && fl_kafka_next(&in->resources, &resource); i++)
 	{
-		if (!begin_resource(admin, i, resource.resource_type, resource.resource_name))
+		if (!begin_resource(admin, i, resource.resource_type, resource.resource_name, fl_kafka_count(&resource.configs)))
 			continue;
 		while (fl_kafka_next(&resource.configs, &config))
-		{
-			const char *why = config.value.len < 0 ? "a configuration has no value"
-												   : fl_kafka_set(&altered->settings[i], config.name, config.value);
-
-			if (why != NULL)
-				fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_CONFIG, why);
-		}
+			add_change(admin, config.name, config.value, OP_SET);
+		end_resource(admin, i, &defaults);
 	}
 	end_alter(admin);
-}
-
-static void
-answer_incremental(FlKafkaAdmin *admin)
-{
-	const Altered *altered = admin->state;
-	FlKafkaIncrementalAlterConfigsResponse out;
-	FlKafkaIncrementalAlterConfigsAlterConfigsResourceResponse *results = palloc(sizeof(*results) * (admin->n + 1));
-
-	for (int i = 0; i < admin->n; i++)
-	{
-		fl_kafka_init_incremental_alter_configs_alter_configs_resource_response(&results[i]);
-		results[i].error_code = admin->verdicts[i].error;
-		results[i].error_message = fl_kafka_admin_message(&admin->verdicts[i]);
-		results[i].resource_type = altered->types[i];
-		results[i].resource_name = altered->names[i];
-	}
-	fl_kafka_init_incremental_alter_configs_response(&out);
-	fl_kafka_set_items(&out.responses, results, admin->n);
-	fl_kafka_answer(admin->req, &out);
-}
-
-enum
-{
-	OP_SET,
-	OP_DELETE,
-	OP_APPEND,
-	OP_SUBTRACT
-};
-
-static const char *
-apply(FlKafkaSettings *settings, const FlKafkaIncrementalAlterConfigsAlterableConfig *config)
-{
-	switch (config->config_operation)
-	{
-		case OP_SET:
-			return config->value.len < 0 ? "a configuration has no value"
-										 : fl_kafka_set(settings, config->name, config->value);
-		case OP_DELETE:
-			return fl_kafka_set(settings, config->name, fl_kafka_string(NULL));
-		case OP_APPEND:
-		case OP_SUBTRACT:
-			return config->value.len < 0 ? "a configuration has no value"
-										 : fl_kafka_set_item(settings, config->name, config->value,
-															 config->config_operation == OP_APPEND);
-		default:
-			return "there is no such operation";
-	}
-}
-
-/* Twice the same name in one resource says two things at once. */
-static bool
-has_twins(FlKafkaIncrementalAlterConfigsAlterConfigsResource *resource)
-{
-	FlKafkaIncrementalAlterConfigsAlterableConfig config;
-	FlKafkaIncrementalAlterConfigsAlterableConfig other;
-	int n = fl_kafka_count(&resource->configs);
-	bool found = n > FL_KAFKA_MAX_ADMIN;
-
-	fl_kafka_rewind(&resource->configs);
-	for (int i = 0; i < n && !found && fl_kafka_next(&resource->configs, &config); i++)
-	{
-		FlKafkaIncrementalAlterConfigsAlterConfigsResource copy = *resource;
-
-		while (!found && fl_kafka_next(&copy.configs, &other))
-			found = other.name.len == config.name.len && config.name.len >= 0 &&
-					memcmp(other.name.data, config.name.data, config.name.len) == 0;
-	}
-	fl_kafka_rewind(&resource->configs);
-	return found;
 }
 
 void
@@ -354,25 +372,16 @@ fl_kafka_handle_incremental_alter_configs(FlKafkaRequest *req)
 	FlKafkaIncrementalAlterConfigsAlterConfigsResource resource;
 	FlKafkaIncrementalAlterConfigsAlterableConfig config;
 	FlKafkaAdmin *admin = begin_alter(req, fl_kafka_count(&in->resources), in->validate_only, answer_incremental);
-	Altered *altered;
 
 	if (admin == NULL)
 		return;
-	altered = admin->state;
 	for (int i = 0; i < admin->n && fl_kafka_next(&in->resources, &resource); i++)
 	{
-		if (!begin_resource(admin, i, resource.resource_type, resource.resource_name))
+		if (!begin_resource(admin, i, resource.resource_type, resource.resource_name, fl_kafka_count(&resource.configs)))
 			continue;
-		if (has_twins(&resource))
-			fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_REQUEST, "a configuration is named more than once");
-		altered->settings[i] = altered->old[i];
 		while (fl_kafka_next(&resource.configs, &config))
-		{
-			const char *why = apply(&altered->settings[i], &config);
-
-			if (why != NULL)
-				fl_kafka_admin_refuse(admin, i, FL_KAFKA_INVALID_CONFIG, why);
-		}
+			add_change(admin, config.name, config.value, config.config_operation);
+		end_resource(admin, i, &((Altered *) admin->state)->old[i]);
 	}
 	end_alter(admin);
 }

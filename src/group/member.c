@@ -263,6 +263,19 @@ check_foreign_commit(FlGroupCall *call, FlKafkaBytes group, FlKafkaBytes member_
 	return member_id.len > 0 || instance.len > 0 ? FL_KAFKA_UNKNOWN_MEMBER_ID : FL_KAFKA_NO_ERROR;
 }
 
+/*
+ * Does a member of a group that has some say who it is, without a generation?  librdkafka does after ILLEGAL_GENERATION; it
+ * is to be told the same again: UNKNOWN_MEMBER_ID would make it give up an id that is good.
+ */
+static bool
+is_members_own(FlGroupCall *call, FlKafkaBytes group, FlKafkaBytes member_id, FlKafkaBytes instance)
+{
+	int16_t error;
+	FlGroupRef ref = fl_group_find(call, group, &error);
+
+	return (member_id.len > 0 || instance.len > 0) && ref != 0 && fl_group_at(call->area, ref)->nmembers > 0;
+}
+
 int16_t
 fl_group_check_commit(FlGroupCall *call, FlKafkaBytes group, int32_t generation, FlKafkaBytes member_id,
 					  FlKafkaBytes instance)
@@ -273,7 +286,7 @@ fl_group_check_commit(FlGroupCall *call, FlKafkaBytes group, int32_t generation,
 
 	if (group.len <= 0 || group.len > FL_GROUP_NAME_MAX)
 		return FL_KAFKA_INVALID_GROUP_ID;
-	if (generation < 0)
+	if (generation < 0 && !is_members_own(call, group, member_id, instance))
 		return check_foreign_commit(call, group, member_id, instance);
 	error = find_in_generation(call, group, generation, member_id, instance, &member);
 	if (error != FL_KAFKA_NO_ERROR)

@@ -126,6 +126,8 @@ is(change($boss, 1, 'made', [ 'retention.ms', 0, 5 ]), 0, 'validate only');
 is($s->sql("SELECT cleanup_policy, retention_age IS NULL, segment_age FROM fleetlog.stream WHERE name = 'made'"), 'delete|t|00:00:01', 'none of it has changed anything');
 is(alter($boss, 'made', 'retention.ms' => 7200000), 0, 'B10: the old request');
 is(join(' ', @{ configs($boss, 2, 'made') }{qw(retention.ms retention.bytes segment.ms compression.type)}), '7200000 -1 604800000 producer', 'replaces all');
+is(altered(ask($boss, 33, 1, array("\2" . str('made') . array(map { str('retention.ms') . str($_) } 5, 6)) . "\0")), 42, 'nor may a name stand there twice');
+is(configs($boss, 2, 'made')->{'retention.ms'}, 7200000, '... which changes nothing');
 is(alter($boss, 'made', 'compression.type' => 'gzip'), 40, 'batches are not compressed anew by gzip');
 my $r = ask($boss, 44, 0, array("\4" . str('1') . array(str('num.partitions') . "\0" . str('3'))) . "\0");
 is(altered($r), 42, 'a broker is configured elsewhere');

@@ -64,6 +64,8 @@ is_deeply([ $stale->commit([ 't', 0, 3 ]) ], [22], 'I19: a stale generation comm
 is($stale->heartbeat, 22, 'nor is it alive');
 $stale->{id} = 'nobody';
 is_deeply([ $stale->commit([ 't', 0, 3 ]) ], [25], 'I19: nor does who is no member');
+@{$stale}{qw(id generation)} = ($y->{id}, -1);
+is_deeply([ $stale->commit([ 't', 0, 3 ]) ], [22], 'F8: a member that has lost its generation is told so, and that it is known');
 @{$stale}{qw(id generation)} = ('', -1);
 is_deeply([ $stale->commit([ 't', 0, 3 ]) ], [25], 'nor who says that he is none');
 is($y->fetch->{'t:0'}, '10 7 here', 'nothing has changed');
