@@ -435,6 +435,17 @@ serve(FlMqttDoor *door, FlMqttConn *conn, Budget *budget)
 	door->current_lag = NULL;
 }
 
+/* A door that is at work has nothing from anybody in most of its turns, and the next message comes all the same. */
+bool
+fl_mqtt_is_busy(FlMqttDoor *door)
+{
+	int64 now = fl_net_now(door->net);
+
+	if (door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0)
+		door->busy_ms = now + FL_MQTT_BUSY_MS;
+	return now < door->busy_ms;
+}
+
 /* After the feed has run: the feed's positions stand still meanwhile. */
 void
 fl_mqtt_catchup_run(FlMqttDoor *door)
@@ -451,8 +462,7 @@ fl_mqtt_catchup_run(FlMqttDoor *door)
 		return;
 	}
 	/* What is published meanwhile waits for the turn's end, more than once until it is delivered. */
-	budget.us = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0 ? FL_MQTT_CATCHUP_BUSY_US
-																			 : FL_MQTT_CATCHUP_US;
+	budget.us = fl_mqtt_is_busy(door) ? FL_MQTT_CATCHUP_BUSY_US : FL_MQTT_CATCHUP_US;
 	INSTR_TIME_SET_CURRENT(budget.start);
 	last = dlist_tail_node(&door->lagging);
 	/* Each is served once and goes to the end, so that all have their turn. */

@@ -77,7 +77,8 @@
 #define FL_MQTT_CATCHUP_RECORDS  4096 /* over all lagging connections and turn */
 #define FL_MQTT_CATCHUP_BYTES    (1024 * 1024) /* of stored batches, likewise */
 #define FL_MQTT_CATCHUP_US       3000 /* after which a turn reads no further for them, */
-#define FL_MQTT_CATCHUP_BUSY_US  500  /* and while others publish */
+#define FL_MQTT_CATCHUP_BUSY_US  500  /* and while others publish, */
+#define FL_MQTT_BUSY_MS          20   /* or did so lately */
 #define FL_MQTT_CATCHUP_QUEUE    64   /* messages a lagging connection keeps at hand */
 #define FL_MQTT_EVICTIONS        64   /* per call of the registry */
 #define FL_MQTT_RETAINED_ROWS    512  /* rows of state tables looked at in a turn */
@@ -479,6 +480,7 @@ struct FlMqttDoor
 	bool poll;    /* ask the sockets in this turn */
 	int sockets;  /* how many had something in the last one */
 	int unwaited; /* turns since the last wait */
+	int64 busy_ms; /* until then others may wait for this turn's end (fl_mqtt_is_busy) */
 
 	dlist_head full; /* connections waiting for room in ingest */
 	dlist_head settling; /* those whose SUBSCRIBE waits for what they have published before */
@@ -781,6 +783,8 @@ extern void fl_mqtt_start_reading(FlMqttConn *conn);
 extern void fl_mqtt_stop_lagging(FlMqttConn *conn);
 extern void fl_mqtt_add_cursors(FlMqttDoor *door);
 extern void fl_mqtt_catchup_run(FlMqttDoor *door);
+/* Others publish here, or did so within FL_MQTT_BUSY_MS. */
+extern bool fl_mqtt_is_busy(FlMqttDoor *door);
 /* An error came: the connection that was being served has not been given the rest of its batch. */
 extern void fl_mqtt_catchup_failed(FlMqttDoor *door);
 /* ... and it was that retention was quicker: it may try again. */

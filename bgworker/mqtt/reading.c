@@ -409,7 +409,7 @@ fl_mqtt_reading_run(FlMqttDoor *door)
 	instr_time start;
 	instr_time now;
 	int n = 0;
-	bool busy = door->sockets > 0 || fl_ingest_outstanding(door->ingest) > 0;
+	bool busy = fl_mqtt_is_busy(door);
 	uint64 us = busy ? FL_MQTT_CATCHUP_BUSY_US : FL_MQTT_CATCHUP_US;
 	int most = busy ? BUSY_ITEMS : MAX_ITEMS;
 
