@@ -15,6 +15,9 @@
 
 #define HALF_CIRCLE (INT64_C(1) << 30)
 
+/* Records of a batch are fewer: the largest has 128 MB, and each of them 7 bytes. */
+#define MAX_LENGTH (INT64_C(1) << 26)
+
 /* How far `from` lies in front of `to`. */
 static int64_t
 distance(int32_t from, int32_t to)
@@ -95,7 +98,7 @@ is_rest(const FlProducerWindow *w, int32_t count, int64_t base_offset, int64_t a
 {
 	const FlProducerBatch *b = newest(w);
 
-	return b->append_ts == append_ts && b->base_offset + length(b) == base_offset && length(b) + count < HALF_CIRCLE;
+	return b->append_ts == append_ts && b->base_offset + length(b) == base_offset && length(b) + count <= MAX_LENGTH;
 }
 
 void
@@ -151,7 +154,7 @@ is_sound(const FlProducerWindow *w, int i)
 {
 	const FlProducerBatch *b = &w->batches[i];
 
-	if (b->first < 0 || b->last < 0 || b->base_offset < 0 || b->base_offset > INT64_MAX - length(b))
+	if (b->first < 0 || b->last < 0 || length(b) > MAX_LENGTH || b->base_offset < 0 || b->base_offset > INT64_MAX - length(b))
 		return false;
 	return i == 0 || b->first == advance(b[-1].last, 1);
 }
