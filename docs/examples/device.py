@@ -250,7 +250,7 @@ class Device:
             self.sleep(pause)
 
 
-def main():
+def main(kind=Device):
     p = argparse.ArgumentParser()
     p.add_argument('--host', default='localhost')
     p.add_argument('-p', '--port', type=int, default=1883)
@@ -270,7 +270,7 @@ def main():
     p.add_argument('--seed', type=int, help='for tests: of all that is random')
     o = p.parse_args()
     random.seed(o.seed)
-    device = Device(o)
+    device = kind(o)
     signal.signal(signal.SIGTERM, device.stop)
     signal.signal(signal.SIGINT, device.stop)
     device.run()

@@ -201,6 +201,11 @@ DECLARE
 	c fleetlog.command;
 	log regclass := to_regclass('fleetlog.command_log');
 BEGIN
+	IF command ? 'error' THEN
+		RETURN QUERY SELECT 'command', decided_at, NULL::fleetlog.log_position, format('%s to %s was not sent: %s', command ->> 'name', command ->> 'device', command ->> 'error'),
+			jsonb_strip_nulls(jsonb_build_object('payload', command -> 'payload'));
+		RETURN;
+	END IF;
 	SELECT * INTO c FROM fleetlog.command k
 		WHERE k.id = CASE WHEN command ->> 'id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN (command ->> 'id')::uuid END;
 	RETURN QUERY SELECT 'command', coalesce(c.issued_at, decided_at), NULL::fleetlog.log_position,

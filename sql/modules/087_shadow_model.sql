@@ -450,11 +450,11 @@ CREATE FUNCTION fleetlog._shadow_kind(decisions jsonb, commands jsonb) RETURNS t
 		SELECT 2, c.n, 'command ' || (c.e ->> 'name') FROM jsonb_array_elements(CASE jsonb_typeof(commands) WHEN 'array' THEN commands ELSE '[]' END) WITH ORDINALITY c(e, n)) k);
 COMMENT ON FUNCTION fleetlog._shadow_kind(jsonb, jsonb) IS 'internal: a line that says what was decided';
 
--- An outcome without what differs from run to run: ids of commands, members that are null or empty.
+-- An outcome without what differs from run to run: ids of commands, or why they could not be sent, and members that are null.
 CREATE FUNCTION fleetlog._shadow_outcome(body jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE PARALLEL SAFE
 	RETURN jsonb_build_object('decisions', CASE jsonb_typeof(body -> 'decisions') WHEN 'array' THEN body -> 'decisions' ELSE '[]' END,
-		'commands', (SELECT coalesce(jsonb_agg(jsonb_strip_nulls(c.e - 'id') || jsonb_build_object('payload', coalesce(c.e -> 'payload', 'null')) ORDER BY c.n), '[]')
+		'commands', (SELECT coalesce(jsonb_agg(jsonb_strip_nulls(c.e - '{id,error}'::text[]) || jsonb_build_object('payload', coalesce(c.e -> 'payload', 'null')) ORDER BY c.n), '[]')
 			FROM jsonb_array_elements(CASE jsonb_typeof(body -> 'commands') WHEN 'array' THEN body -> 'commands' ELSE '[]' END) WITH ORDINALITY c(e, n)));
 COMMENT ON FUNCTION fleetlog._shadow_outcome(jsonb) IS 'internal: decisions and commands as they are compared';
 
