@@ -28,6 +28,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -438,6 +439,16 @@ append_member(StringInfo out, JsonbContainer *object, const char *name)
 		appendBinaryStringInfo(out, v.val.string.val, v.val.string.len);
 }
 
+/* A key that is no text. */
+static void
+append_bytes_key(StringInfo out, const uint8 *bytes, int32 len)
+{
+	appendStringInfoString(out, "\\x");
+	enlargeStringInfo(out, 2 * len + 1);
+	out->len += (int) hex_encode((const char *) bytes, len, out->data + out->len);
+	out->data[out->len] = '\0';
+}
+
 /* The key whose state a reading belongs to: the device that sent it, else its key, else nothing. */
 static const char *
 key_of_copy(Replay *r, JsonbContainer *copy)
@@ -450,6 +461,13 @@ key_of_copy(Replay *r, JsonbContainer *copy)
 		append_member(&r->key, copy, "tenant");
 		appendStringInfoChar(&r->key, '/');
 		append_member(&r->key, copy, "device");
+	}
+	else if (getKeyJsonValueFromContainer(copy, "key_base64", 10, &v) != NULL && v.type == jbvString)
+	{
+		bytea	   *bytes = DatumGetByteaPP(DirectFunctionCall2(binary_decode, PointerGetDatum(cstring_to_text_with_len(v.val.string.val, v.val.string.len)),
+																CStringGetTextDatum("base64")));
+
+		append_bytes_key(&r->key, (uint8 *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 	}
 	else
 		append_member(&r->key, copy, "key");
@@ -469,6 +487,8 @@ key_of_record(Replay *r, const FlLogRecord *rec)
 	}
 	else if (rec->key_len > 0 && fl_utf8_valid_text(rec->key, rec->key_len))
 		appendBinaryStringInfo(&r->key, (const char *) rec->key, rec->key_len);
+	else if (rec->key_len > 0)
+		append_bytes_key(&r->key, rec->key, rec->key_len);
 	return r->key.data;
 }
 
@@ -668,11 +688,21 @@ fl_sql_replay(PG_FUNCTION_ARGS)
 	{
 		replay_all(&r);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(r.mcxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		/* Who catches the error expects his own subtransaction, not ours. */
+		fl_replay_leave(&r.run);
 		if (shown)
 			fl_replay_progress_end();
+		ReThrowError(error);
 	}
 	PG_END_TRY();
+	if (shown)
+		fl_replay_progress_end();
 	return (Datum) 0;
 }

@@ -4,8 +4,8 @@
  *		What a loop recorded about a call of its policy beside what the policy returns
  *		now.
  *
- * Both are brought to one form: empty arrays are none, commands lose the ids that they
- * got when they were sent, and members that are null.
+ * Both are brought to one form: empty arrays are none, commands lose what became of
+ * them when they were sent, and members that are null.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +35,14 @@ fl_recorded_parts(Jsonb *request, Jsonb *decision, FlPolicyResult *parts)
 	parts->sets_state = there;
 }
 
+/* What the runner adds to a command: the id that it was sent under, or why it was not. */
+static bool
+is_of_sending(const JsonbValue *key)
+{
+	return (key->val.string.len == 2 && memcmp(key->val.string.val, "id", 2) == 0) ||
+		(key->val.string.len == 5 && memcmp(key->val.string.val, "error", 5) == 0);
+}
+
 /* One element of the array, an object as policy and runner see to. */
 static void
 push_command(JsonbParseState **state, JsonbValue *element)
@@ -56,7 +64,7 @@ push_command(JsonbParseState **state, JsonbValue *element)
 	{
 		key = v;
 		(void) JsonbIteratorNext(&it, &v, true);
-		if (v.type == jbvNull || (key.val.string.len == 2 && memcmp(key.val.string.val, "id", 2) == 0))
+		if (v.type == jbvNull || is_of_sending(&key))
 			continue;
 		(void) pushJsonbValue(state, WJB_KEY, &key);
 		(void) pushJsonbValue(state, WJB_VALUE, &v);

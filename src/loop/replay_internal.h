@@ -179,7 +179,7 @@ extern bool fl_replay_uses_state(FlReplayRunner *run, FlReplayPolicy *policy);
 /* The parts of a call as records have them; each record may be NULL. */
 extern void fl_recorded_parts(Jsonb *request, Jsonb *decision, FlPolicyResult *parts);
 
-/* Commands without their ids and without members that are null, in place. */
+/* Commands without what became of them and without members that are null, in place. */
 extern void fl_normal_commands(FlPolicyResult *parts);
 
 /* Which part differs, "ask", "decisions", "commands" or "state"; NULL: none.  Both normal. */

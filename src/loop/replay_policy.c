@@ -78,11 +78,20 @@ fl_replay_policy_version(const FlReplayLoop *loop, int32 version)
 	bool		isnull;
 	int64		function;
 	int64		replayable;
+	FlReplayPolicy *p;
 
 	function = fl_config_query_int("SELECT fleetlog._loop_policy_function($1, $2)::oid::bigint", 2, types, values, &isnull);
 	replayable = fl_config_query_int("SELECT replayable::int::bigint FROM fleetlog.loop_policy WHERE loop = $1 AND policy_version = $2",
 									 2, types, values, &isnull);
-	return make_policy((Oid) function, version, replayable != 0);
+	p = make_policy((Oid) function, version, replayable != 0);
+	/* What it may read besides its arguments is its owner's. */
+	if (!p->checked && !has_privs_of_role(GetUserId(), p->role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("version %d of the policy of loop \"%s\" reads more than its arguments", version, loop->name),
+				 errdetail("It was declared not replayable, and runs as role \"%s\".", GetUserNameFromId(p->role, false)),
+				 errhint("Only who may act as that role can replay it.")));
+	return p;
 }
 
 FlReplayPolicy *

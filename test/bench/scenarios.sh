@@ -35,6 +35,7 @@ run_scenario()
         herd)       herds herd --connect-rate $((herd / 10)) ;;
         herd-at-once) herds herd-at-once ;;
         cold)       ! wants fleetlog || behind_on_a_slow_disk ;;
+        replay)     ! wants fleetlog || replay_rates ;;
         kafka-*)    beside_kafka "${1#kafka-}" ;;
         snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;
         snapshot-qos2) ! wants fleetlog || rates_under_holders snapshot-qos2 -q 2 -c 50 -w 20 --persistent ;;
@@ -120,6 +121,20 @@ load_history()
             "batches=$(batch_histogram)")
     run_sql -c 'DROP TABLE history_heap'
     perl "$table" history "$file" "${pairs[@]}"
+}
+
+# ---- replay of decisions ----
+
+# Prints the rates; a decision that comes out otherwise fails the run.
+replay_rates()
+{
+    local n=$((records / 10)) line
+
+    run_sql -v n=$n -f "$FL_SOURCE/test/bench/replay_setup.sql" >/dev/null
+    while IFS= read -r line; do
+        echo "    $line"
+        [[ $line != *WRONG* ]] || status=1
+    done < <(run_sql -v n=$n -f "$FL_SOURCE/test/bench/replay.sql")
 }
 
 # ---- retained messages ----

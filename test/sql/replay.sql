@@ -117,6 +117,13 @@ SELECT * FROM rp_try('EXECUTE ''DELETE FROM public.rp_limits'';');
 SELECT * FROM rp_try('PERFORM fleetlog.append(''public.rp'', ''k'', ''x'');');
 SELECT * FROM rp_try('PERFORM 1 / 0;');
 SELECT * FROM rp_try('RETURN ''[1]'';');
+DO $$ BEGIN
+	PERFORM rp_try('RAISE EXCEPTION ''no room'' USING ERRCODE = ''insufficient_resources'';');
+EXCEPTION WHEN insufficient_resources THEN
+	RAISE WARNING 'what is not the policy''s is an error: %', SQLERRM;
+	INSERT INTO rp_limits VALUES (71);
+END $$;
+SELECT count(*) FROM fleetlog.stat_replay;
 SELECT * FROM rp_try('PERFORM pg_cancel_backend(pg_backend_pid());');
 SELECT count(*) AS limits FROM rp_limits;
 CREATE FUNCTION rp_stable(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$ SELECT '{}'::jsonb $$;
@@ -130,6 +137,11 @@ SELECT rp_turn('rr', 203);
 SELECT fleetlog.alter_loop('rr', policy => 'rp_now'::regproc, replayable => false);
 SELECT rp_turn('rr', 206);
 SELECT verdict, regexp_replace(reason, '\d+:\d+', 'N') AS reason, count(*) FROM fleetlog.replay('rr', ranges => '{"0": [[200, 250]]}') GROUP BY 1, 2 ORDER BY 1, 2;
+CREATE ROLE rp_reader;
+GRANT SELECT ON rp, rr_request, rr_response, rr_decision TO rp_reader;
+SET ROLE rp_reader;
+SELECT count(*) FROM fleetlog.replay('rr', ranges => '{"0": [[200, 250]]}');
+RESET ROLE;
 -- Records that were tampered with.
 SELECT rp_make('rt', 'copy', '{"0": 290}');
 SELECT rp_turn('rt', 300);
@@ -160,7 +172,6 @@ SELECT ranges -> '0' -> 0 -> 1 AS upto FROM fleetlog.stream_hold;
 SELECT fleetlog.drop_loop('pinned');
 SELECT count(*) FROM fleetlog.stream_hold;
 -- Rights: SELECT on all four streams.
-CREATE ROLE rp_reader;
 GRANT SELECT ON rp, rc_request, rc_decision TO rp_reader;
 SET ROLE rp_reader;
 SELECT count(*) FROM fleetlog.replay('rc');

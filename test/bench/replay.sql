@@ -1,0 +1,31 @@
+-- The rates of replay and of plain scans of the same records (replay_setup.sql has made them), with :n readings.
+\pset tuples_only on
+\pset format unaligned
+SET client_min_messages = warning;
+SET max_parallel_workers_per_gather = 0;
+SET jit = off;
+-- The better of three, of each.
+CREATE FUNCTION pg_temp.seconds(query text, OUT s float8, OUT result bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	t timestamptz;
+	took float8;
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		t := clock_timestamp();
+		EXECUTE query INTO result;
+		took := extract(epoch FROM clock_timestamp() - t);
+		s := least(s, took);
+	END LOOP;
+END $$;
+CREATE TEMP TABLE rate (name text, replayed float8, plain float8, decisions bigint, same bigint);
+INSERT INTO rate SELECT 'sparse', r.s, p.s, (SELECT count(*) FROM sparse_decision), r.result
+	FROM pg_temp.seconds($$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('sparse')$$) r,
+		 pg_temp.seconds($$SELECT count(replay_sparse(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts)) FROM replay_source$$) p;
+INSERT INTO rate SELECT 'dense', r.s, p.s + q.s + a.s + d.s, (SELECT count(*) FROM dense_decision), r.result
+	FROM pg_temp.seconds($$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('dense')$$) r,
+		 pg_temp.seconds($$SELECT count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts))
+			+ count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, '{"p": 0.7}', NULL, ts)) FROM replay_source$$) p,
+		 pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_request$$) q, pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_response$$) a,
+		 pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_decision$$) d;
+SELECT format('replay %s: %s readings, %s decisions: %s readings/s; plain scan of the same records with the policy inlined %s readings/s; ratio %s (goal for sparse: 0.5)%s',
+	name, :n, decisions, round((:n / replayed)::numeric), round((:n / plain)::numeric), round((plain / replayed)::numeric, 2), CASE WHEN same = decisions THEN '' ELSE format('; WRONG: only %s are the same', same) END) FROM rate;
