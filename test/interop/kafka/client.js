@@ -169,7 +169,7 @@ async function platformatic (broker, user, password) {
 
 const about = {
   kafkajs: { version: () => require('kafkajs/package.json').version, codecs: ['none', 'gzip', 'snappy', ...(require('zlib').zstdCompressSync ? ['zstd'] : [])], null_header: false, repeated_header: true },
-  platformatic: { version: () => require('@platformatic/kafka/package.json').version, codecs: ['none', 'gzip', 'snappy', 'lz4', ...(require('zlib').zstdCompressSync ? ['zstd'] : [])], null_header: false, repeated_header: false }
+  platformatic: { version: () => JSON.parse(require('fs').readFileSync(`${process.env.NODE_PATH}/@platformatic/kafka/package.json`)).version, codecs: ['none', 'gzip', 'snappy', 'lz4', ...(require('zlib').zstdCompressSync ? ['zstd'] : [])], null_header: false, repeated_header: false }
 }
 
 async function main (name, what, ...args) {

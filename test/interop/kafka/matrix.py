@@ -148,7 +148,7 @@ class Matrix:
             print('skipped %s/%s: %s' % (self.name, name, e), flush=True)
         except (Failed, subprocess.TimeoutExpired) as e:
             self.failed = True
-            print('FAILED %s/%s: %s' % (self.name, name, e), flush=True)
+            print('FAILED %s/%s: %s' % (self.name, name, ' '.join(str(e).split())), flush=True)
 
 
 # A consumer that goes on until it is killed.
