@@ -56,6 +56,7 @@
 #define MAX_MARKS       (UINT64CONST(1) << 23)
 #define STEP_US         10000 /* of one lane, then the others have their turn */
 #define GIVE_WAY_US     200 /* of work, then whoever waits for the processor has it */
+#define GIVE_WAY_MAX_US 3000 /* ... where whoever had it before has kept it long */
 #define GIVE_WAY_EVERY  256 /* records; then the clock is looked at */
 #define WARM_PAGES      256
 #define QUIET_MAX_US    INT64CONST(1000000)
@@ -664,17 +665,23 @@ begin_pass(Lane *lane, int64 tail)
 /*
  * Front doors and the appender work for microseconds at a time, and others wait for it;
  * where there are no more processors than work, they would wait for the end of this
- * process's time slice.  No lock is held here but that on the table.
+ * process's time slice.  Where others keep the processor for long it works as long
+ * before it gives way again: the scheduler takes the rest of a slice for forfeited, and a
+ * pass would stand still on a machine that is busy.  No lock is held here but that on
+ * the table.
  */
 static void
 give_way(void)
 {
 	static int64 since = 0;
+	static int64 burst = GIVE_WAY_US;
+	int64 now = now_us();
 
-	if (now_us() - since < GIVE_WAY_US)
+	if (now - since < burst)
 		return;
 	(void) sched_yield();
 	since = now_us();
+	burst = Max(GIVE_WAY_US, Min(since - now, GIVE_WAY_MAX_US));
 }
 
 /* Looks at one batch; false: at a record of it a ring was full, and there it goes on. */
