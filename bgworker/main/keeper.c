@@ -31,6 +31,7 @@
 #include "fleetlog/catalog.h"
 #include "fleetlog/log.h"
 #include "fleetlog/log_tail.h"
+#include "fleetlog/loop.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
@@ -221,6 +222,7 @@ load_streams(Oid unused)
 		return;
 	fl_catalog_refresh();
 	want_state_worker();
+	fl_loop_want_runner();
 	list = fl_stream_list(&stream_count);
 	stream_oids = MemoryContextAlloc(turn_context, sizeof(Oid) * Max(stream_count, 1));
 	if (stream_count > 0)

@@ -44,6 +44,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/launcher.h"
+#include "fleetlog/loop.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
@@ -62,6 +63,7 @@ typedef struct FlRole
 	const char *function;
 	bool		with_doors;		/* only of use where something listens */
 	bool		with_state;		/* only of use where a mount has a state table */
+	bool		with_loops;		/* only of use where there is a decision loop */
 	bool		with_kafka;		/* only of use where something listens for Kafka */
 	BackgroundWorkerHandle *handle; /* of our last start, until it has ended */
 	bool		running;
@@ -71,7 +73,7 @@ typedef struct FlRole
 	TimestampTz terminated_at;
 } FlRole;
 
-static FlRole roles[FL_MAX_FRONT_DOORS + 9];
+static FlRole roles[FL_MAX_FRONT_DOORS + 10];
 static int	nroles = 0;
 
 /* What was logged last, so that each change is logged once. */
@@ -124,6 +126,7 @@ add_role(FlWorkerKind kind, int index, const char *function, bool with_doors)
 	role->function = function;
 	role->with_doors = with_doors;
 	role->with_state = kind == FL_WORKER_STATE;
+	role->with_loops = kind == FL_WORKER_RUNNER;
 	role->with_kafka = kind == FL_WORKER_POSITIONS || (kind == FL_WORKER_FRONT_DOOR && index == FL_KAFKA_DOOR);
 	role->backoff_ms = fl_worker_retry_ms;
 }
@@ -136,6 +139,7 @@ make_roles(void)
 	add_role(FL_WORKER_FLUSHER, 0, "fl_main_flusher", false);
 	add_role(FL_WORKER_CONFIRMER, 0, "fl_main_confirmer", false);
 	add_role(FL_WORKER_STATE, 0, "fl_main_state", false);
+	add_role(FL_WORKER_RUNNER, 0, "fl_main_runner", false);
 	add_role(FL_WORKER_APPENDER, 0, "fl_main_appender", true);
 	add_role(FL_WORKER_AUTH, 0, "fl_main_auth", true);
 	add_role(FL_WORKER_READER, 0, "fl_main_reader", true);
@@ -182,7 +186,7 @@ static bool
 is_of_use(const FlRole *role, bool doors)
 {
 	return (doors || !role->with_doors) && (fl_state_worker_wanted() || !role->with_state) &&
-		(kafka_listens() || !role->with_kafka);
+		(fl_loop_runner_wanted() || !role->with_loops) && (kafka_listens() || !role->with_kafka);
 }
 
 /*

@@ -239,7 +239,8 @@ typedef enum FlWorkerKind
 	FL_WORKER_STATE,
 	FL_WORKER_READER,
 	FL_WORKER_POSITIONS,
-	FL_WORKER_COMMANDS
+	FL_WORKER_COMMANDS,
+	FL_WORKER_RUNNER
 } FlWorkerKind;
 
 typedef enum FlCounter

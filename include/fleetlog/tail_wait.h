@@ -28,7 +28,8 @@ typedef enum FlWaitKind
 {
 	FL_WAIT_POLL,
 	FL_WAIT_TAKE,
-	FL_WAIT_WATCH
+	FL_WAIT_WATCH,
+	FL_WAIT_RUNNER
 } FlWaitKind;
 
 /*

@@ -108,6 +108,8 @@ CREATE TABLE fleetlog.loop_request (
 	PRIMARY KEY (loop, request_shard, request_offset)
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX loop_request_key ON fleetlog.loop_request (loop, shard, key);
+CREATE INDEX loop_request_open ON fleetlog.loop_request (loop, asked_at, request_shard, request_offset) WHERE response_offset IS NULL;
+CREATE INDEX loop_request_answered ON fleetlog.loop_request (loop, shard, log_offset) WHERE responded_at IS NOT NULL;
 COMMENT ON TABLE fleetlog.loop_request IS 'requests of loops that are pending: asked, leased, or answered and not yet seen by the policy';
 
 CREATE TABLE fleetlog.loop_waiting (
@@ -199,7 +201,7 @@ CREATE FUNCTION fleetlog._loop_reading(reading jsonb) RETURNS fleetlog.log_recor
 	LANGUAGE sql STABLE PARALLEL SAFE
 RETURN ROW((reading ->> 'shard')::int, (reading ->> 'offset')::bigint, (reading ->> 'ts')::timestamptz, (reading ->> 'created')::timestamptz,
 	reading ->> 'tenant', reading ->> 'device', reading ->> 'key',
-	coalesce(decode(reading ->> 'key_base64', 'base64'), convert_to(reading ->> 'key', 'UTF8')), (reading -> 'headers')::text::fleetlog.headers,
+	decode(reading ->> 'key_base64', 'base64'), (reading -> 'headers')::text::fleetlog.headers,
 	coalesce(decode(reading ->> 'payload_base64', 'base64'), convert_to(reading ->> 'payload', 'UTF8')))::fleetlog.log_record;
 COMMENT ON FUNCTION fleetlog._loop_reading(jsonb) IS 'internal: the record that a copy in a request or decision stands for; of a mere position, shard, offset and time';
 
@@ -647,6 +649,126 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_expire(text, int) IS 'internal: ends requests whose last lease or time is over as unanswered';
 
+CREATE FUNCTION fleetlog._loop_expiry_ms(loop text, lead_ms int) RETURNS bigint
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT (extract(epoch FROM min(least(CASE WHEN q.attempts >= c.max_attempts THEN coalesce(q.leased_until, clock_timestamp()) ELSE 'infinity' END,
+			coalesce(q.asked_at + c.answer_timeout, 'infinity'), clock_timestamp() + interval '1 day')) - clock_timestamp()) * 1000)::bigint - lead_ms
+	FROM fleetlog.loop_request q JOIN fleetlog.loop_config c ON c."loop" = q."loop" WHERE q."loop" = $1 AND q.response_offset IS NULL
+$$;
+COMMENT ON FUNCTION fleetlog._loop_expiry_ms(text, int) IS 'internal: milliseconds until the first request ends as unanswered, a day at most; NULL: none is pending';
+
+-- ---- what the runner takes from the stream of responses --------------------------------------------------------------------------------
+
+-- Which request a record answers, by which lease, and with what; nothing where it cannot be read.
+CREATE FUNCTION fleetlog._loop_parse_response(rec fleetlog.log_record, OUT request_shard int, OUT request_offset bigint, OUT lease bigint, OUT response jsonb, OUT unanswered bool)
+	LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	p jsonb := fleetlog.json(rec.payload);
+	r jsonb;
+	said text;
+BEGIN
+	unanswered := false;
+	IF p IS NULL THEN
+		RETURN;
+	END IF;
+	IF jsonb_typeof(p) = 'object' AND p ? 'request' AND (p ? 'response' OR p -> 'unanswered' = 'true') THEN
+		r := p -> 'request';
+		said := CASE jsonb_typeof(r) WHEN 'string' THEN r #>> '{}' WHEN 'object' THEN concat(r ->> 'shard', ':', r ->> 'offset') END;
+		IF p ? 'lease' AND p ->> 'lease' !~ '^[0-9]{1,18}$' THEN
+			RETURN;
+		END IF;
+		lease := (p ->> 'lease')::bigint;
+		unanswered := NOT p ? 'response';
+		response := CASE WHEN unanswered THEN '{"unanswered": true}' ELSE p -> 'response' END;
+	ELSE
+		SELECT fleetlog.text(h.value) INTO said FROM fleetlog.headers_array(rec.headers) h WHERE h.name = 'correlation-data' ORDER BY h.reserved DESC, h.ordinal LIMIT 1;
+		response := p;
+	END IF;
+	IF said ~ '^[0-9]{1,9}:[0-9]{1,18}$' THEN
+		request_shard := split_part(said, ':', 1)::int;
+		request_offset := split_part(said, ':', 2)::bigint;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_parse_response(fleetlog.log_record) IS 'internal: which request a record of the stream of responses answers, and with what';
+
+-- Marks requests as answered.  For the runner; returns how many records it took, -1: another transaction has a request.
+CREATE FUNCTION fleetlog._loop_intake(loop text, shard int, max int) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	c fleetlog.loop_config;
+	p fleetlog.loop_response_position;
+	r fleetlog.loop_request;
+	rec fleetlog.log_record;
+	said record;
+	n bigint := 0;
+BEGIN
+	SELECT * INTO p FROM fleetlog.loop_response_position o WHERE o."loop" = _loop_intake.loop AND o.shard = _loop_intake.shard FOR UPDATE SKIP LOCKED;
+	SELECT * INTO c FROM fleetlog.loop_config l WHERE l."loop" = p."loop";
+	IF NOT FOUND THEN
+		RETURN 0;
+	END IF;
+	p.log_offset := greatest(p.log_offset, fleetlog.head(c.responses, p.shard));
+	FOR rec IN SELECT * FROM fleetlog.read(c.responses, p.shard, p.log_offset, _loop_intake.max) LOOP
+		said := fleetlog._loop_parse_response(rec);
+		IF said.request_offset IS NULL THEN
+			p.malformed := p.malformed + 1;
+		ELSE
+			SELECT * INTO r FROM fleetlog.loop_request q
+				WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset FOR UPDATE SKIP LOCKED;
+			IF NOT FOUND AND EXISTS (SELECT FROM fleetlog.loop_request q
+				WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset) THEN
+				n := -1;
+				EXIT;
+			ELSIF r."loop" IS NULL OR r.responded_at IS NOT NULL OR (r.response_offset IS NOT NULL AND (r.response_shard, r.response_offset) <> (p.shard, rec.log_offset)) THEN
+				p.late := p.late + 1;
+			ELSIF r.response_offset IS NULL AND said.unanswered THEN
+				-- Only the runner and fail_request() say so.
+				p.malformed := p.malformed + 1;
+			ELSIF r.response_offset IS NULL AND NOT coalesce(said.lease = ANY (r.leases), true) THEN
+				p.late := p.late + 1;
+			ELSE
+				UPDATE fleetlog.loop_request q SET response_shard = p.shard, response_offset = rec.log_offset, response = said.response, responded_at = rec.ts
+					WHERE q."loop" = r."loop" AND q.request_shard = r.request_shard AND q.request_offset = r.request_offset;
+			END IF;
+		END IF;
+		p.log_offset := rec.log_offset + 1;
+		n := n + 1;
+	END LOOP;
+	UPDATE fleetlog.loop_response_position o SET log_offset = p.log_offset, late = p.late, malformed = p.malformed
+		WHERE o."loop" = p."loop" AND o.shard = p.shard AND (o.log_offset, o.late, o.malformed) IS DISTINCT FROM (p.log_offset, p.late, p.malformed);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_intake(text, int, int) IS 'internal: takes responses that were appended to their stream';
+
+-- Shards that a stream was given since: their readings are those of its newest policy, from the first on.  For the runner.
+CREATE FUNCTION fleetlog._loop_add_shards() RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	n bigint;
+BEGIN
+	WITH added AS (
+		INSERT INTO fleetlog.loop_position (loop, shard, log_offset)
+		SELECT l."loop", g, 0 FROM fleetlog.loop_config l JOIN fleetlog.stream_config s ON s.stream = l.source, generate_series(0, s.shards - 1) g
+		WHERE NOT EXISTS (SELECT FROM fleetlog.loop_position o WHERE o."loop" = l."loop" AND o.shard = g)
+		RETURNING loop, shard)
+	INSERT INTO fleetlog.loop_policy_range (loop, policy_version, shard, from_offset)
+	SELECT a."loop", (SELECT max(p.policy_version) FROM fleetlog.loop_policy p WHERE p."loop" = a."loop"), a.shard, 0 FROM added a;
+	GET DIAGNOSTICS n = ROW_COUNT;
+	INSERT INTO fleetlog.loop_response_position (loop, shard, log_offset)
+	SELECT l."loop", g, 0 FROM fleetlog.loop_config l JOIN fleetlog.stream_config s ON s.stream = l.responses, generate_series(0, s.shards - 1) g
+	WHERE NOT EXISTS (SELECT FROM fleetlog.loop_response_position o WHERE o."loop" = l."loop" AND o.shard = g);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_add_shards() IS 'internal: positions of shards that the streams of loops were given since';
+
 -- ---- views --------------------------------------------------------------------------------------------------------------------------
 
 CREATE VIEW fleetlog.loop AS
@@ -658,7 +780,7 @@ COMMENT ON VIEW fleetlog.loop IS 'decision loops, each with the newest version o
 
 CREATE VIEW fleetlog.stat_loop AS
 	SELECT o."loop", o.shard,
-		   CASE WHEN l.paused THEN 'paused' WHEN o.error IS NOT NULL THEN 'stopped'
+		   CASE WHEN l.paused THEN 'paused' WHEN o.error_offset IS NOT NULL THEN 'stopped' WHEN o.error IS NOT NULL THEN 'failing'
 			   WHEN w.waiting >= pg_catalog.current_setting('fleetlog.loop_max_waiting')::bigint THEN 'waiting for answers' ELSE 'running' END AS state,
 		   o.log_offset, greatest(0, t.durable_tail - o.log_offset) AS lag, o.rate * exp(-greatest(0, extract(epoch FROM clock_timestamp() - o.updated_at)) / 60) AS readings_per_second,
 		   o.readings, o.requests, o.decisions, o.commands, r.pending, r.leased, w.waiting, o.answered, o.unanswered, o.gone,
@@ -697,5 +819,6 @@ GRANT SELECT ON fleetlog.stat_loop TO fleetlog_admin, pg_monitor;
 -- Models need no more than rights on the streams; the functions look at them.
 REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlog._loop_pending(oid, fleetlog.log_position, bigint),
 	fleetlog._loop_end_request(fleetlog.loop_request, jsonb), fleetlog._answer(oid, fleetlog.log_position, bigint, jsonb),
-	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_refused(text, int) FROM PUBLIC;
+	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int), fleetlog._loop_parse_response(fleetlog.log_record),
+	fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._loop_refused(text, int) TO fleetlog_admin, pg_monitor;

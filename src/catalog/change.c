@@ -114,10 +114,11 @@ look_whether_served(void)
 }
 
 static void
-wake_front_doors(void)
+wake_workers(void)
 {
 	for (int i = 0; i < FL_DOORS; i++)
 		fl_worker_wake(FL_WORKER_FRONT_DOOR, i);
+	fl_worker_wake(FL_WORKER_RUNNER, 0);
 }
 
 /* Post the news.  Runs with interrupts held; must not raise an error. */
@@ -144,7 +145,7 @@ post_news(void)
 	if (pending_rights)
 	{
 		pg_atomic_fetch_add_u64(&fl_shared->catalog_generation, 1);
-		wake_front_doors();
+		wake_workers();
 	}
 	if (!is_served)
 		return;
@@ -160,7 +161,7 @@ post_news(void)
 	if (pending_catalog || n_pending > 0 || pending_everybody)
 	{
 		pg_atomic_fetch_add_u64(&fl_shared->catalog_generation, 1);
-		wake_front_doors();
+		wake_workers();
 	}
 }
 

@@ -67,9 +67,17 @@ fl_loop_runner_wanted(void)
 void
 fl_loop_want_runner(void)
 {
+	static uint64 seen = PG_UINT64_MAX;
+	uint64		generation = pg_atomic_read_u64(&fl_shared->catalog_generation);
 	bool		isnull;
-	uint32		wanted = fl_config_query_int("SELECT 1::bigint FROM fleetlog.loop_config LIMIT 1", 0, NULL, NULL, &isnull) != 0;
+	uint32		wanted;
 
+	/* A loop that comes or goes moves it. */
+	if (generation == seen)
+		return;
+	wanted = fl_config_query_int("SELECT 1::bigint FROM fleetlog.loop_config LIMIT 1", 0, NULL, NULL, &isnull) != 0;
+
+	seen = generation;
 	if (pg_atomic_exchange_u32(&shared->runner_wanted, wanted) != wanted)
 		fl_worker_wake(FL_WORKER_LAUNCHER, 0);
 }

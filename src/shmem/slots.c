@@ -31,10 +31,10 @@
 #include "fleetlog/worker.h"
 #include "shmem_internal.h"
 
-#define FL_FIRST_DOOR_SLOT	12
+#define FL_FIRST_DOOR_SLOT	13
 #define FL_STOP_POLL_MS		10
 
-StaticAssertDecl(FL_WORKER_COMMANDS < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
+StaticAssertDecl(FL_WORKER_RUNNER < FL_FIRST_DOOR_SLOT, "every single role has a slot before the doors");
 StaticAssertDecl(FL_FIRST_DOOR_SLOT + FL_MAX_FRONT_DOORS <= FL_MAX_WORKERS, "every door has a slot");
 
 FlWorkerSlot *fl_my_slot = NULL;
@@ -76,6 +76,8 @@ fl_worker_kind_name(FlWorkerKind kind)
 			return "positions";
 		case FL_WORKER_COMMANDS:
 			return "commands";
+		case FL_WORKER_RUNNER:
+			return "runner";
 	}
 	return "unknown";
 }

@@ -346,6 +346,8 @@ kind_name(FlWaitKind kind)
 			return "take";
 		case FL_WAIT_WATCH:
 			return "watch";
+		case FL_WAIT_RUNNER:
+			return "runner";
 	}
 	return "unknown";
 }

@@ -1,0 +1,424 @@
+/*-------------------------------------------------------------------------
+ *
+ * turn.c
+ *		What the runner does in one pass over all loops, and when it has to look again.
+ *
+ *		each loop:	responses ─► requests whose time is over ─► each shard: answers, readings
+ *
+ * Each step is a transaction of its own and ends with its error in the log, if it has
+ * one; the others are looked after.  An error at a shard is also noted with it, and
+ * tried again every second; one of the policy stops the shard (decide.c).
+ *
+ * A step is taken when a durable tail has moved, when the clock says so, when the
+ * configuration has changed, and every few seconds for what a lost wake-up has left.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "fleetlog/config.h"
+#include "fleetlog/log_tail.h"
+#include "fleetlog/loop.h"
+#include "fleetlog/shmem.h"
+#include "fleetlog/worker.h"
+#include "loop_internal.h"
+
+#define LOOK_MS			5000
+#define RETRY_MS		1000	/* after an error */
+#define BUSY_MS			100		/* a row that another transaction holds */
+#define EXPIRY_MS		1000	/* requests may be leased, and then have another end, without our knowing */
+#define INTAKE			500		/* responses of a transaction */
+#define MS				INT64CONST(1000)
+
+typedef struct Shard
+{
+	FlShard    *shared;
+	int64		seen;			/* durable tail, -1: look anyway */
+	bool		is_new;			/* readings that an error has left waiting are looked for */
+	TimestampTz retry_at;		/* 0: not */
+} Shard;
+
+typedef struct Loop
+{
+	char	   *name;
+	Oid			source;
+	Oid			responses;
+	int32		nsource;
+	int32		nresponses;
+	Shard	   *source_shards;
+	Shard	   *response_shards;
+	TimestampTz next_expiry;
+} Loop;
+
+static MemoryContext loops_context = NULL;
+static Loop *loops = NULL;
+static int	nloops = 0;
+static int	nstopped = 0;
+static uint64 seen_generation = 0;
+static TimestampTz next_look = 0;
+static long wait_ms;			/* of this pass */
+
+static void
+look_within(long ms)
+{
+	wait_ms = Min(wait_ms, Max(ms, 0));
+}
+
+/* ---- transactions --------------------------------------------------------------------- */
+
+static void
+begin(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static void
+commit(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* In PG_CATCH.  Returns the message. */
+static char *
+absorb(MemoryContext mcxt)
+{
+	ErrorData  *e;
+
+	MemoryContextSwitchTo(mcxt);
+	e = CopyErrorData();
+	fl_worker_absorb_error(mcxt);
+	FL_COUNT(FL_C_ERRORS, 1);
+	look_within(RETRY_MS);
+	return psprintf("%s: %s", unpack_sql_state(e->sqlerrcode), e->message);
+}
+
+/* ---- what loops there are ---------------------------------------------------------------- */
+
+static Shard *
+make_shards(Oid stream, int32 n, bool quorum)
+{
+	Shard	   *shards = MemoryContextAllocZero(loops_context, sizeof(Shard) * Max(n, 1));
+
+	for (int32 i = 0; i < n; i++)
+	{
+		shards[i].shared = fl_shard_open(stream, i, quorum);
+		shards[i].seen = -1;
+		shards[i].is_new = true;
+	}
+	return shards;
+}
+
+static void
+on_loop(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	bool		isnull;
+	Oid			source = DatumGetObjectId(SPI_getbinval(tuple, desc, 2, &isnull));
+	Oid			responses = DatumGetObjectId(SPI_getbinval(tuple, desc, 3, &isnull));
+	const FlStreamInfo *info = fl_stream_lookup(source);
+	const FlStreamInfo *other = fl_stream_lookup(responses);
+	Loop	   *loop;
+
+	if (info == NULL || other == NULL)
+		return;
+	loop = &loops[nloops++];
+	memset(loop, 0, sizeof(*loop));
+	loop->name = MemoryContextStrdup(loops_context, TextDatumGetCString(SPI_getbinval(tuple, desc, 1, &isnull)));
+	loop->source = source;
+	loop->responses = responses;
+	loop->nsource = info->shards;
+	loop->nresponses = other->shards;
+	loop->source_shards = make_shards(source, info->shards, info->durability == FL_DURABILITY_QUORUM);
+	loop->response_shards = make_shards(responses, other->shards, other->durability == FL_DURABILITY_QUORUM);
+}
+
+static void
+load_loops(MemoryContext mcxt)
+{
+	uint64		generation = pg_atomic_read_u64(&fl_shared->catalog_generation);
+	bool		isnull;
+	int64		n;
+
+	if (loops_context == NULL)
+		loops_context = AllocSetContextCreate(TopMemoryContext, "fleetlog loops", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(loops_context);
+	nloops = 0;
+	loops = NULL;
+	begin();
+	(void) fl_config_query_int("SELECT fleetlog._loop_add_shards()", 0, NULL, NULL, &isnull);
+	n = fl_config_query_int("SELECT count(*) FROM fleetlog.loop_config", 0, NULL, NULL, &isnull);
+	nstopped = (int) fl_config_query_int("SELECT count(*) FROM fleetlog.loop_position o WHERE o.error IS NOT NULL", 0, NULL, NULL, &isnull);
+	loops = MemoryContextAlloc(loops_context, sizeof(Loop) * Max(n, 1));
+	fl_config_query("SELECT l.loop, l.source::oid, l.responses::oid FROM fleetlog.loop_config l ORDER BY l.loop", 0, NULL, NULL, on_loop, NULL);
+	commit();
+	MemoryContextSwitchTo(mcxt);
+	seen_generation = generation;
+	next_look = GetCurrentTimestamp() + LOOK_MS * MS;
+}
+
+/* False: it has moved, or is to be looked at anyway. */
+static bool
+is_quiet(Shard *shard, TimestampTz now)
+{
+	if (shard->retry_at != 0)
+	{
+		if (now < shard->retry_at)
+		{
+			look_within((shard->retry_at - now) / MS + 1);
+			return true;
+		}
+		return false;
+	}
+	return fl_shard_durable_tail(shard->shared) == shard->seen;
+}
+
+/* ---- steps of a loop -------------------------------------------------------------------- */
+
+static int64
+run_step(const char *sql, Loop *loop, int32 arg, bool *isnull)
+{
+	Oid			types[2] = {TEXTOID, INT4OID};
+	Datum		values[2];
+	int64		n;
+
+	begin();
+	values[0] = CStringGetTextDatum(loop->name);
+	values[1] = Int32GetDatum(arg);
+	n = fl_config_query_int(sql, 2, types, values, isnull);
+	FL_STOP_POINT("loop_step_before_commit");
+	commit();
+	FL_STOP_POINT("loop_step_after_commit");
+	return n;
+}
+
+static void
+look_at_all_shards(Loop *loop)
+{
+	for (int32 i = 0; i < loop->nsource; i++)
+		loop->source_shards[i].seen = -1;
+}
+
+static void
+take_responses(Loop *loop, int32 number)
+{
+	Shard	   *shard = &loop->response_shards[number];
+	int64		tail = fl_shard_durable_tail(shard->shared);
+	bool		isnull;
+	int64		n = run_step("SELECT fleetlog._loop_intake($1, $2, " CppAsString2(INTAKE) ")", loop, number, &isnull);
+
+	shard->retry_at = 0;
+	if (n != 0)
+		look_at_all_shards(loop);
+	if (n < 0)
+		shard->retry_at = GetCurrentTimestamp() + BUSY_MS * MS;
+	shard->seen = n == INTAKE ? -1 : tail;
+	if (n == INTAKE)
+		look_within(0);
+}
+
+static void
+end_expired(Loop *loop, TimestampTz now)
+{
+	bool		isnull;
+	int64		ms;
+
+	if (run_step("SELECT fleetlog._loop_expire($1, $2)", loop, 100, &isnull) > 0)
+		look_within(0);
+	/* Never: nothing is pending.  A shard that asks sets it again. */
+	ms = run_step("SELECT fleetlog._loop_expiry_ms($1, $2)", loop, 0, &isnull);
+	loop->next_expiry = isnull ? DT_NOEND : now + Min(Max(ms, 1), EXPIRY_MS) * MS;
+}
+
+/* One transaction at a shard of the source. */
+static void
+advance(Loop *loop, int32 number, FlLoopTurn *t)
+{
+	Shard	   *shard = &loop->source_shards[number];
+	int64		tail = fl_shard_durable_tail(shard->shared);
+	bool		busy;
+
+	begin();
+	MemoryContextSwitchTo(t->mcxt);
+	if (!fl_loop_load(t, shard->is_new, &busy))
+	{
+		commit();
+		shard->seen = tail;
+		shard->retry_at = busy ? GetCurrentTimestamp() + BUSY_MS * MS : 0;
+		return;
+	}
+	if (t->answers != NIL || t->orphans != NIL || t->readings != NIL || t->next_position != t->position)
+	{
+		fl_loop_decide(t);
+		fl_loop_store(t);
+	}
+	else
+		fl_loop_clear_error(t->loop, t->shard);
+	FL_STOP_POINT("loop_before_commit");
+	commit();
+	FL_STOP_POINT("loop_after_commit");
+	FL_COUNT(FL_C_RECORDS, t->nread);
+	shard->is_new = false;
+	shard->retry_at = 0;
+	shard->seen = tail;
+	if (t->error)
+		nstopped++;
+	else if ((t->nread > 0 && t->next_position < t->tail) || list_length(t->answers) == FL_LOOP_ANSWERS ||
+			 list_length(t->answered) < list_length(t->answers))
+	{
+		shard->seen = -1;
+		look_within(0);
+	}
+	if (t->nrequests > 0)
+		loop->next_expiry = 0;
+}
+
+/* ---- error boundaries ---------------------------------------------------------------------- */
+
+static void
+try_responses(Loop *loop, int32 number, MemoryContext mcxt)
+{
+	PG_TRY();
+	{
+		take_responses(loop, number);
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+		loop->response_shards[number].retry_at = GetCurrentTimestamp() + RETRY_MS * MS;
+	}
+	PG_END_TRY();
+}
+
+static void
+try_expiry(Loop *loop, TimestampTz now, MemoryContext mcxt)
+{
+	PG_TRY();
+	{
+		end_expired(loop, now);
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+		loop->next_expiry = GetCurrentTimestamp() + RETRY_MS * MS;
+	}
+	PG_END_TRY();
+}
+
+static void
+try_note_error(Loop *loop, int32 number, const char *error, MemoryContext mcxt)
+{
+	PG_TRY();
+	{
+		begin();
+		fl_loop_note_error(loop->name, number, error, -1);
+		commit();
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+	}
+	PG_END_TRY();
+}
+
+static void
+try_advance(Loop *loop, int32 number, MemoryContext mcxt)
+{
+	MemoryContext shard_context = AllocSetContextCreate(mcxt, "fleetlog loop shard", ALLOCSET_DEFAULT_SIZES);
+	FlLoopTurn *t = MemoryContextAllocZero(shard_context, sizeof(FlLoopTurn));
+	char	   *volatile error = NULL;
+
+	t->mcxt = shard_context;
+	t->loop = loop->name;
+	t->shard = number;
+	PG_TRY();
+	{
+		advance(loop, number, t);
+	}
+	PG_CATCH();
+	{
+		error = absorb(mcxt);
+		loop->source_shards[number].retry_at = GetCurrentTimestamp() + RETRY_MS * MS;
+		/* An error may have been that of something half done. */
+		loop->source_shards[number].is_new = true;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(mcxt);
+	MemoryContextDelete(shard_context);
+	if (error)
+		try_note_error(loop, number, error, mcxt);
+}
+
+static bool
+try_load(MemoryContext mcxt)
+{
+	volatile bool ok = false;
+
+	PG_TRY();
+	{
+		load_loops(mcxt);
+		ok = true;
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+		nloops = 0;
+		next_look = 0;
+	}
+	PG_END_TRY();
+	return ok;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static void
+run_loop(Loop *loop, MemoryContext mcxt)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	for (int32 i = 0; i < loop->nresponses && !fl_worker_should_stop(); i++)
+		if (!is_quiet(&loop->response_shards[i], now))
+			try_responses(loop, i, mcxt);
+	if (now >= loop->next_expiry)
+		try_expiry(loop, now, mcxt);
+	for (int32 i = 0; i < loop->nsource && !fl_worker_should_stop(); i++)
+	{
+		fl_worker_turn();
+		if (!is_quiet(&loop->source_shards[i], now))
+			try_advance(loop, i, mcxt);
+	}
+	if (loop->next_expiry != DT_NOEND)
+		look_within(loop->next_expiry == 0 ? 0 : Max(0, (loop->next_expiry - GetCurrentTimestamp()) / MS + 1));
+}
+
+long
+fl_loop_turn(MemoryContext mcxt)
+{
+	wait_ms = LOOK_MS;
+	if (GetCurrentTimestamp() >= next_look || pg_atomic_read_u64(&fl_shared->catalog_generation) != seen_generation)
+		if (!try_load(mcxt))
+			return wait_ms;
+	for (int i = 0; i < nloops && !fl_worker_should_stop(); i++)
+	{
+		fl_worker_turn();
+		run_loop(&loops[i], mcxt);
+	}
+	return wait_ms;
+}
+
+void
+fl_loop_figures(int *count, int *stopped)
+{
+	*count = nloops;
+	*stopped = nstopped;
+}
