@@ -12,6 +12,7 @@ my $s = FleetlogTest->new('loop');
 my $json = JSON::PP->new->canonical;
 $s->fleet(devices => 6, shards => 3);
 $s->sql(<<'SQL');
+CREATE TABLE t (i int);
 CREATE FUNCTION p(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
 	v int := (fleetlog.json(reading.payload) ->> 'v')::int;
