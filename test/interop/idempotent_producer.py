@@ -22,7 +22,9 @@ def told(number):
         if error is not None:
             report.write('%d failed %s\n' % (number, error.name()))
         else:
-            report.write('%d %d %d\n' % (number, message.partition(), message.offset()))
+            # A duplicate of which the server knows no offset any more is one that was written.
+            offset = message.offset()
+            report.write('%d %d %d\n' % (number, message.partition(), -1 if offset is None else offset))
     return callback
 
 

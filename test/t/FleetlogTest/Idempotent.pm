@@ -52,7 +52,7 @@ sub check
 {
     my ($self, $s) = @_;
     my %there;
-    my ($sent, $faults) = (0, 0);
+    my ($sent, $faults, $nowhere) = (0, 0, 0);
     my $note = sub { diag($_[0]) if $faults++ < 10; };
     my $last = '';
 
@@ -84,12 +84,14 @@ sub check
             $note->("$name:$number was not acknowledged") unless defined $told{$number};
             $note->("$name:$number is there " . @where . " times: @where") if @where != 1;
             # A duplicate of before the last five has no offset.
+            $nowhere++ if defined $told{$number} && $told{$number} =~ / -1$/;
             $note->("$name:$number was said to be at $told{$number}, and is at $where[0]")
               if @where == 1 && defined $told{$number} && $told{$number} !~ / -1$/ && $told{$number} ne $where[0];
         }
         $note->("$name: " . keys(%{ $there{$name} }) . " records of $n") if keys(%{ $there{$name} // {} }) != $n;
         $sent += $n;
     }
+    note("$nowhere were acknowledged without an offset");
     return ($faults, $sent);
 }
 
