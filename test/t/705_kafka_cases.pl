@@ -1,6 +1,6 @@
 # K1, K2, K5: public bug reports of other brokers that speak Kafka's protocol, where no test of a feature shows them right:
 # versions, what Metadata tells, times, codecs, static members, large assignments, writes that fail.  docs/cases-kafka.md has
-# all of them.  Cases A1, A3, A5, A6, A7, B1, B2, C8, C9, C12, D1, F1, I7, I14.
+# all of them.  Cases A1, A3, A5, A6, A7, B1, B2, C8, C9, C12, D1, F1, I7, I11, I14.
 use strict;
 use warnings;
 use Test::More;
@@ -180,6 +180,18 @@ SKIP:
     $s->wait_for("SELECT member_id <> '$ids' FROM fleetlog.stat_group_member WHERE name = 'static' AND instance_id = 'a'", 't', 'the first one to be back');
     is($s->sql($assigned), $before, 'F1: a static member that comes back has what it had, in the same generation');
     $_->{run}->kill_kill(grace => 0) for @run;
+}
+
+# I11: what is small and inflates to a gigabyte.
+SKIP:
+{
+    skip 'zstd is not here', 3 unless grep { -x "$_/zstd" } split /:/, $ENV{PATH};
+    my $door = $s->sql("SELECT min(pid) FROM fleetlog.stat_listener WHERE protocol = 'kafka'");
+    my $resident = sub { return PostgreSQL::Test::Utils::slurp_file("/proc/$door/status") =~ /^RssAnon:\s+(\d+)/m ? $1 : die };
+    my $bomb = `head -c 1G /dev/zero | zstd -1 -q -c`;
+    my $had = $resident->();
+    is((produce($c, 9, -1, [ 't', 2, batch(raw => $bomb, count => 1, attributes => 4) ]))[0]{error}, 10, 'I11: ' . length($bomb) . ' bytes of zstd that are a gigabyte: 10') for 1 .. 3;
+    cmp_ok($resident->() - $had, '<', 65536, 'I11: and little memory: ' . ($resident->() - $had) . ' kB');
 }
 
 # ---- a large assignment ----

@@ -174,6 +174,11 @@ my @silent = map { client() } 1 .. 3;
 $silent[1]->handshake('PLAIN');
 $silent[2]->send_raw("\0");
 ok((!grep { !$_->is_closed } @silent), 'who has not logged in within connect_timeout is closed');
+# Nor does he win time who sends a byte now and then.
+$c = client();
+$c->send_raw(pack('N n n N', 60000, 17, 1, 1));
+FleetlogTest::wait_until(sub { IO::Select->new($c->{socket})->can_read(0.2) || !$c->send_raw('x') }, 'the end of who sends a byte at a time');
+ok($c->is_closed, 'nor is he let be who sends a byte at a time');
 
 # A crowd that logs in at once, more than the authentication worker takes: everybody gets the answer that is his.
 @open = @silent = ();
