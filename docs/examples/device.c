@@ -247,6 +247,7 @@ main(int argc, char **argv)
 {
 	static Device d;
 	struct sigaction action = {.sa_handler = on_signal};
+	int64_t boot, phase;
 	int failures = 0;
 
 	options_read(&d.o, argc, argv);
@@ -255,8 +256,13 @@ main(int argc, char **argv)
 	set_up(&d);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	wait_for(random_up_to(&d, d.o.boot));
-	d.reports = now() + random_up_to(&d, d.interval - 1);
+	/* When power comes back to all of them, neither connections nor reports must come at once. */
+	boot = random_up_to(&d, d.o.boot);
+	phase = random_up_to(&d, d.interval - 1);
+	device_log("boot: %.6f s of at most %.6f s, first report %.6f s later, every %.6f s", (double) boot / SECOND,
+			   (double) d.o.boot / SECOND, (double) phase / SECOND, (double) d.interval / SECOND);
+	wait_for(boot);
+	d.reports = now() + phase;
 	while (!stopping)
 	{
 		int64_t lived = live(&d), pause;

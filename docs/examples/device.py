@@ -233,8 +233,11 @@ class Device:
 
     def run(self):
         o, failures = self.o, 0
-        self.sleep(random.uniform(0, o.boot))
-        self.next_report = time.monotonic() + random.uniform(0, self.interval)
+        # When power comes back to all of them, neither connections nor reports must come at once.
+        boot, phase = random.uniform(0, o.boot), random.uniform(0, self.interval)
+        print(f'boot: {boot:.6f} s of at most {o.boot:.6f} s, first report {phase:.6f} s later, every {self.interval:.6f} s', flush=True)
+        self.sleep(boot)
+        self.next_report = time.monotonic() + phase
         while not self.stopping:
             if self.live() >= o.stable:
                 failures = 0

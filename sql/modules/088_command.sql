@@ -107,7 +107,8 @@ GRANT SELECT ON fleetlog.command_ignored TO fleetlog_admin, pg_monitor;
 
 CREATE VIEW fleetlog.stat_command WITH (security_invoker = on) AS
 	SELECT tenant, state, count(*) AS commands, min(issued_at) AS oldest, max(issued_at) AS newest, count(*) FILTER (WHERE late) AS late
-	FROM fleetlog.command GROUP BY tenant, state;
+	FROM fleetlog.command GROUP BY tenant, state
+	ORDER BY tenant, array_position(ARRAY['pending', 'sent', 'delivered', 'acknowledged', 'succeeded', 'failed', 'expired', 'unknown', 'cancelled'], state);
 COMMENT ON VIEW fleetlog.stat_command IS 'how many commands there are of each tenant in each state; unknown is neither pending nor failed';
 GRANT SELECT ON fleetlog.stat_command TO PUBLIC;
 
@@ -267,19 +268,41 @@ AS $$
 $$;
 COMMENT ON FUNCTION fleetlog._command_ignore(text, timestamptz, text, text, text) IS 'internal: count an answer that is not taken';
 
+-- What the row of an unknown command tells: how far it is known to have come.
+CREATE FUNCTION fleetlog._command_silence(delivered_at timestamptz, acknowledged_at timestamptz) RETURNS text
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN acknowledged_at IS NOT NULL THEN 'the device has acknowledged it and told no result in time'
+	WHEN delivered_at IS NOT NULL THEN 'the device has it and did not answer in time' ELSE 'sent, not known to have reached the device, no answer in time' END;
+COMMENT ON FUNCTION fleetlog._command_silence(timestamptz, timestamptz) IS 'internal: what is known of a command that was not answered in time';
+
 -- A row is locked; what comes after its time comes late, also when nobody has looked at the clock yet.
 CREATE FUNCTION fleetlog._command_overdue(c fleetlog.command, at timestamptz) RETURNS fleetlog.command
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF c.state IN ('sent', 'delivered', 'acknowledged') AND at > c.answer_by THEN
-		UPDATE fleetlog.command u SET state = 'unknown', finished_at = c.answer_by WHERE u.id = c.id RETURNING u.* INTO c;
+		UPDATE fleetlog.command u SET state = 'unknown', finished_at = c.answer_by, detail = fleetlog._command_silence(u.delivered_at, u.acknowledged_at) WHERE u.id = c.id RETURNING u.* INTO c;
 		PERFORM fleetlog._command_note(c.id, c.tenant, c.answer_by, 'unknown', detail => 'no answer in time');
 	END IF;
 	RETURN c;
 END
 $$;
 COMMENT ON FUNCTION fleetlog._command_overdue(fleetlog.command, timestamptz) IS 'internal: a command that should have been answered by then is unknown';
+
+-- What is said again, without end maybe: the first are kept, all others counted.
+CREATE FUNCTION fleetlog._command_repeated(c fleetlog.command, at timestamptz, event text, is_late bool, said text, shard int, log_offset bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	IF 20 <= (SELECT count(*) FROM fleetlog.command_event v WHERE v.command = c.id AND v.event IN ('repeated', 'refused')) THEN
+		PERFORM fleetlog._command_ignore('repeated more than 20 times', at, c.tenant, c.device, 'command ' || c.id);
+	ELSE
+		PERFORM fleetlog._command_note(c.id, c.tenant, at, event, is_late, said, shard, log_offset);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._command_repeated(fleetlog.command, timestamptz, text, bool, text, int, bigint) IS 'internal: write down that something was said again';
 
 -- A front door tells that a delivery was acknowledged, or that it has left one out because it had expired.
 CREATE FUNCTION fleetlog._command_receipt(said text[], tenant text, device text, at timestamptz, shard int, log_offset bigint) RETURNS void
@@ -305,7 +328,7 @@ BEGIN
 			PERFORM fleetlog._command_note(c.id, c.tenant, at, 'expired', c.state = 'unknown', 'before it could be delivered', _command_receipt.shard, _command_receipt.log_offset);
 		END IF;
 	ELSIF reason >= 128 THEN
-		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'refused', c.state = 'unknown', format('reason code 0x%s', to_hex(reason)), _command_receipt.shard, _command_receipt.log_offset);
+		PERFORM fleetlog._command_repeated(c, at, 'refused', c.state = 'unknown', format('reason code 0x%s', to_hex(reason)), _command_receipt.shard, _command_receipt.log_offset);
 	ELSIF c.delivered_at IS NULL THEN
 		UPDATE fleetlog.command SET delivered_at = at, state = CASE c.state WHEN 'sent' THEN 'delivered' ELSE c.state END WHERE id = c.id;
 		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'delivered', c.state = 'unknown', NULL, _command_receipt.shard, _command_receipt.log_offset);
@@ -330,7 +353,7 @@ DECLARE
 	is_late bool := c.state = 'unknown';
 BEGIN
 	IF c.acknowledged_at IS NOT NULL THEN
-		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'repeated', is_late, 'acknowledged', shard, log_offset);
+		PERFORM fleetlog._command_repeated(c, at, 'repeated', is_late, 'acknowledged', shard, log_offset);
 		RETURN;
 	END IF;
 	UPDATE fleetlog.command u SET acknowledged_at = at, late = c.late OR is_late,
@@ -349,7 +372,7 @@ DECLARE
 BEGIN
 	IF c.answered_at IS NOT NULL THEN
 		-- The command is over in any case: late is what came after its time.
-		PERFORM fleetlog._command_note(c.id, c.tenant, at, 'repeated', coalesce(at > c.answer_by, false), status || coalesce(': ' || said, ''), shard, log_offset);
+		PERFORM fleetlog._command_repeated(c, at, 'repeated', coalesce(at > c.answer_by, false), status || coalesce(': ' || said, ''), shard, log_offset);
 		RETURN;
 	END IF;
 	UPDATE fleetlog.command u SET state = status, answered_at = at, finished_at = at, late = c.late OR is_late, answer = document, detail = said WHERE u.id = c.id;
@@ -374,7 +397,7 @@ BEGIN
 		RETURN;
 	END IF;
 	IF part[2] ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
-		SELECT k.* INTO c FROM fleetlog.command k WHERE k.id = part[2]::uuid FOR UPDATE;
+		SELECT k.* INTO c FROM fleetlog.command k WHERE k.id = part[2]::uuid;
 	END IF;
 	IF c.id IS NULL OR c.log_offset IS NULL THEN
 		PERFORM fleetlog._command_ignore('unknown id', at, tenant, device, topic);
@@ -383,6 +406,8 @@ BEGIN
 		PERFORM fleetlog._command_ignore('command of another device', at, tenant, device, topic);
 		RETURN;
 	END IF;
+	-- Only now: whose command it is not must not wait for somebody who holds it.
+	SELECT k.* INTO c FROM fleetlog.command k WHERE k.id = c.id FOR UPDATE;
 	IF jsonb_typeof(document) = 'object' AND said IS NULL THEN
 		said := document ->> 'detail';
 	END IF;
@@ -444,7 +469,7 @@ BEGIN
 	WITH due AS (
 		SELECT c.id FROM fleetlog.command c WHERE c.state IN ('sent', 'delivered', 'acknowledged') AND c.answer_by <= now ORDER BY c.answer_by LIMIT max_commands FOR UPDATE SKIP LOCKED
 	), u AS (
-		UPDATE fleetlog.command c SET state = 'unknown', finished_at = now FROM due WHERE c.id = due.id RETURNING c.id, c.tenant)
+		UPDATE fleetlog.command c SET state = 'unknown', finished_at = now, detail = fleetlog._command_silence(c.delivered_at, c.acknowledged_at) FROM due WHERE c.id = due.id RETURNING c.id, c.tenant)
 	INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT u.id, u.tenant, now, 'unknown', 'no answer in time' FROM u;
 
 	SELECT least((SELECT min(c.expires_at) FROM fleetlog.command c WHERE c.state = 'pending'),
@@ -484,8 +509,9 @@ COMMENT ON FUNCTION fleetlog._command_forget(int) IS 'internal: remove commands 
 
 REVOKE ALL ON FUNCTION fleetlog.allow_commands(text, regrole), fleetlog.disallow_commands(text, regrole), fleetlog._make_command_stream(),
 	fleetlog._command_append(text[], text[], text[], text[], text[], text[], text[]), fleetlog._command_point(text), fleetlog._command_time(timestamptz),
+	fleetlog._command_silence(timestamptz, timestamptz),
 	fleetlog._command_note(uuid, text, timestamptz, text, bool, text, int, bigint), fleetlog._command_dispatch(int), fleetlog._command_device_gone(text, text),
-	fleetlog._command_ignore(text, timestamptz, text, text, text), fleetlog._command_overdue(fleetlog.command, timestamptz),
+	fleetlog._command_ignore(text, timestamptz, text, text, text), fleetlog._command_repeated(fleetlog.command, timestamptz, text, bool, text, int, bigint), fleetlog._command_overdue(fleetlog.command, timestamptz),
 	fleetlog._command_receipt(text[], text, text, timestamptz, int, bigint), fleetlog._command_status(text, jsonb, text),
 	fleetlog._command_acknowledge(fleetlog.command, timestamptz, text, int, bigint),
 	fleetlog._command_result(fleetlog.command, timestamptz, text, text, jsonb, int, bigint),

@@ -356,29 +356,21 @@ fl_sql_send_command(PG_FUNCTION_ARGS)
 
 /* ---- cancel_command ------------------------------------------------------------------------- */
 
-typedef struct Found
-{
-	bool		found;
-	bool		pending;
-} Found;
-
 static void
-on_command(void *arg, HeapTuple tuple, TupleDesc desc)
+on_found(void *arg, HeapTuple tuple, TupleDesc desc)
 {
-	Found	   *command = arg;
-	bool		isnull;
-
-	command->found = true;
-	command->pending = DatumGetBool(SPI_getbinval(tuple, desc, 1, &isnull));
+	*(bool *) arg = true;
 }
 
+/* Only a row that is pending is locked: one that is held until the caller's transaction ends must not keep answers waiting. */
 Datum
 fl_sql_cancel_command(PG_FUNCTION_ARGS)
 {
 	Oid			types[3] = {UUIDOID, TEXTARRAYOID, BOOLOID};
 	Datum		values[3];
 	FlCommandTenants may;
-	Found		command = {0};
+	bool		found = false;
+	uint64		n;
 
 	fl_require_preload();
 	PreventCommandIfReadOnly("fleetlog.cancel_command()");
@@ -389,22 +381,19 @@ fl_sql_cancel_command(PG_FUNCTION_ARGS)
 	values[0] = PG_GETARG_DATUM(0);
 	values[1] = PointerGetDatum(may.names);
 	values[2] = BoolGetDatum(may.all);
-	fl_config_query("SELECT state = 'pending' FROM fleetlog.command WHERE id = $1 AND ($3 OR tenant = ANY ($2)) FOR UPDATE",
-					3, types, values, on_command, &command);
-	if (!command.found)
+	fl_config_query("SELECT 1 FROM fleetlog.command WHERE id = $1 AND ($3 OR tenant = ANY ($2))", 3, types, values, on_found, &found);
+	if (!found)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("command %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, values[0]))),
 				 fl_command_not_there(&may)));
-	if (!command.pending)
-		PG_RETURN_BOOL(false);
 	types[1] = TEXTOID;
 	values[1] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	fl_config_execute("WITH c AS (UPDATE fleetlog.command SET state = 'cancelled', finished_at = clock_timestamp(), detail = 'by ' || $2"
-					  " WHERE id = $1 RETURNING id, tenant, finished_at, detail)"
-					  " INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT id, tenant, finished_at, 'cancelled', detail FROM c",
-					  2, types, values, NULL);
-	PG_RETURN_BOOL(true);
+	n = fl_config_execute("WITH c AS (UPDATE fleetlog.command SET state = 'cancelled', finished_at = clock_timestamp(), detail = 'by ' || $2"
+						  " WHERE id = $1 AND state = 'pending' RETURNING id, tenant, finished_at, detail)"
+						  " INSERT INTO fleetlog.command_event (command, tenant, at, event, detail) SELECT id, tenant, finished_at, 'cancelled', detail FROM c",
+						  2, types, values, NULL);
+	PG_RETURN_BOOL(n > 0);
 }
 
 /* ---- tests ------------------------------------------------------------------------------------ */

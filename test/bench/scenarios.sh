@@ -37,6 +37,7 @@ run_scenario()
         cold)       ! wants fleetlog || behind_on_a_slow_disk ;;
         replay)     ! wants fleetlog || replay_rates ;;
         kafka-*)    beside_kafka "${1#kafka-}" ;;
+        commands)   ! wants fleetlog || commands_to_fleet ;;
         snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;
         snapshot-qos2) ! wants fleetlog || rates_under_holders snapshot-qos2 -q 2 -c 50 -w 20 --persistent ;;
     esac

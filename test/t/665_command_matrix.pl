@@ -15,6 +15,7 @@ my $unseen = 'unknown: pending, sent, unknown';
 my $late = 'succeeded late: pending, sent, delivered, unknown, succeeded late';
 my $twice = 'succeeded: pending, sent, delivered, succeeded, repeated';
 my $refused = 'expired: pending, sent, delivered, expired';
+my $future = 'failed: pending, sent, delivered, failed';
 my @columns = ('dispatch', 'queue', 'delivery', 'never');
 my %table = (
     # the device            ttl passes before dispatch, in queue, after delivery, never
@@ -27,6 +28,7 @@ my %table = (
     'twice'              => [ $pending, $queued, $twice, $twice ],
     'qos0'               => [ $pending, $queued, $unseen, $unseen ],
     'hour-fast'          => [ $pending, $queued, $refused, $refused ],    # its clock: the reference device
+    'hour-slow'          => [ $pending, $queued, $future, $future ],
 );
 my @kinds = sort keys %table;
 
@@ -133,21 +135,24 @@ for my $column ('delivery', 'never')
     my $ttl = $column eq 'delivery' ? '5 s' : '10 min';
     my $id = sub { "$_[0]-$column" };
 
-    login($id->($_)) for grep { $_ ne 'hour-fast' } @of;
+    login($id->($_)) for grep { !/^hour/ } @of;
     logout($id->('offline')) if $column eq 'never';
-    my $fast = FleetlogTest::Reference->start(kind => 'c', port => $s->port, user => 'acme/' . $id->('hour-fast'), password => 'pw-' . $id->('hour-fast'),
-        memory => PostgreSQL::Test::Utils::tempdir() . "/fast-$column", args => [ '--clock-offset', 3600 ]);
-    $fast->said('^ready');
+    my %wrong = map {
+        my ($kind, $offset) = @$_;
+        ($kind => FleetlogTest::Reference->start(kind => 'c', port => $s->port, user => 'acme/' . $id->($kind), password => 'pw-' . $id->($kind),
+                memory => PostgreSQL::Test::Utils::tempdir() . "/$kind-$column", args => [ '--clock-offset', $offset ]))
+    } [ 'hour-fast', 3600 ], [ 'hour-slow', -3600 ];
+    $_->said('^ready') for values %wrong;
     my %command = send_all($column, $ttl, sub { $_[0] =~ /^(?:offline|mute|late|qos0)$/ || "$_[0] $column" eq 'gone delivery' ? '7 s' : '5 min' }, @of);
     my %got;
-    for my $kind (grep { !/^(?:offline|hour-fast)$/ } @of)
+    for my $kind (grep { !/^(?:offline$|hour)/ } @of)
     {
         my $p = $got{$kind} = $client{ $id->($kind) }->expect('PUBLISH');
         is(FleetlogTest::Mqtt::property($p, 9), $command{$kind}, $id->($kind) . ' gets its command');
         $client{ $id->($kind) }->puback($p->{pid}) if $p->{qos} && $kind !~ /^(?:slow|gone)$/;
     }
     $client{ $id->('gone') }->reset;
-    $fast->said("^$command{'hour-fast'} do: expired");
+    $wrong{'hour-fast'}->said("^$command{'hour-fast'} do: expired");
     expired($command{online}) if $column eq 'delivery';
     $s->wait_for("SELECT state FROM fleetlog.command WHERE id = '$command{slow}'", 'sent', 'the slow one is not known to have it');
     $client{ $id->('slow') }->puback($got{slow}{pid});
@@ -170,7 +175,7 @@ for my $column ('delivery', 'never')
     $s->wait_for("SELECT state FROM fleetlog.command WHERE id = '$command{late}'", 'unknown', 'the time for an answer to be over');
     answer($id->('late'), $command{late}, 'res', 'succeeded');
     cell($column, $_, $command{$_}) for @of;
-    is($fast->stop, 0, 'the reference device ends in order');
+    is($_->stop, 0, 'a reference device ends in order') for values %wrong;
 }
 
 # ---- the whole way with the reference devices ----

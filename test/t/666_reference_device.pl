@@ -44,6 +44,7 @@ for my $kind (@FleetlogTest::Reference::KINDS)
         wrong_clocks($kind, $_) for 5, 4;
         full_memory($kind);
         pauses($kind);
+        starts($kind);
     }
 }
 
@@ -242,6 +243,42 @@ sub pauses
     $d->said('^pause');
     cmp_ok(($d->pauses)[0][1], '==', 0.4, "$kind: and so does who may not listen to its commands");
     $d->kill9;
+    return;
+}
+
+# Boot delay and phase of the reports: drawn at each start, over all of their windows, and kept.
+sub starts
+{
+    my ($kind) = @_;
+    my $draw = sub {
+        my ($seed) = @_;
+        my $d = FleetlogTest::Reference->start(kind => $kind, port => $peer->port, memory => "$dir/starts-$kind", args => [ '--boot', 1000, '--interval', 10, '--seed', $seed ]);
+        $d->said('^boot: ');
+        my ($boot, $phase) = $d->{out} =~ /^boot: ([0-9.]+) s of at most 1000.000000 s, first report ([0-9.]+) s later, every 10.000000 s$/m;
+        $d->kill9;
+        return "$boot $phase";
+    };
+    my @drawn = map { [ split / /, $draw->($_) ] } 1 .. 16;
+    for my $case ([ 'boot delays', 1000, map { $_->[0] } @drawn ], [ 'phases of reports', 10, map { $_->[1] } @drawn ])
+    {
+        my ($what, $window, @values) = @$case;
+        my %quarters = map { (int(4 * $_ / $window) => 1) } @values;
+        is(join(' ', sort keys %quarters), '0 1 2 3', "$kind: $what use all of their window: @values");
+        is(scalar(grep { $_ < 0 || $_ > $window } @values), 0, "$kind: and no more");
+    }
+    is($draw->(1), join(' ', @{ $drawn[0] }), "$kind: a seed gives the same start again");
+
+    # They are kept: nobody comes before his delay, nor reports before his phase, then every interval.
+    my $d = start($kind, "phase-$kind", args => [ '--boot', 1, '--interval', 0.8, '--seed', 5 ]);
+    $d->said('^boot: ');
+    my $begin = time;
+    my ($boot, $phase) = $d->{out} =~ /^boot: ([0-9.]+) s .* report ([0-9.]+) s/m;
+    $peer->accept;
+    cmp_ok(time - $begin, '>=', $boot - 0.1, "$kind: it connects after its delay of $boot s");
+    $peer->{reports} = [];
+    FleetlogTest::wait_until(sub { $peer->command; $peer->answers(2); @{ $peer->{reports} } }, 'a report');
+    cmp_ok(time - $begin, '>=', $boot + $phase - 0.1, "$kind: and reports at its phase, $phase s later");
+    $d->stop;
     return;
 }
 

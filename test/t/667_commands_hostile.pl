@@ -75,6 +75,9 @@ take($good, $urgent);
 is($good->publish_acked("acme/cmd/d2/res/$urgent", 'succeeded'), 0, 'the other device answers');
 $s->wait_for("SELECT state FROM fleetlog.command WHERE id = '$urgent'", 'succeeded', 'the answer behind a flood to count');
 
+$s->wait_for("SELECT coalesce(sum(answers), 0) > 1000 FROM fleetlog.command_ignored WHERE reason = 'repeated more than 20 times'", 't', 'the flood to be counted');
+is($s->sql("SELECT count(*) || ' ' || count(*) FILTER (WHERE event = 'repeated') FROM fleetlog.command_event WHERE command = '$next'"), '24 20', 'of it the first are kept with the command');
+
 # Thousands for one that is away: the first come back in order, as its window allows, the others are served meanwhile.
 my $away = $s->device('d3', clean => 0, properties => [ [ 17, 3000 ] ]);
 $away->subscribe([ [ 'acme/cmd/d3/req/+', 1 ] ]);
@@ -84,11 +87,12 @@ my $n = 3000;
 is($s->sql("SELECT count(fleetlog.send_command('acme/d3', 'n' || n, '{}', ttl => '1 h')) FROM generate_series(1, $n) n"), $n, "$n commands for a device that is away");
 $s->wait_for("SELECT count(*) FROM fleetlog.command WHERE device = 'd3' AND state = 'sent'", $n, 'all to be sent');
 
-# A transaction that stays open elsewhere, and holds a command of its own back.
+# A transaction that stays open elsewhere: it holds a command of its own back, and nobody's answers.
 my $session = $s->session;
 $session->query("BEGIN; SELECT fleetlog.send_command('acme/d2', 'held', '{}')");
 my $free = send_to('d2', 'free');
 take($good, $free);
+is($session->query("SELECT fleetlog.cancel_command('$free')"), 'f', 'and one that tries to take a command back that was sent');
 is($good->publish_acked("acme/cmd/d2/res/$free", 'succeeded'), 0, 'a command behind an open transaction is answered');
 $s->wait_for("SELECT state FROM fleetlog.command WHERE id = '$free'", 'succeeded', 'and over');
 $away = $s->device('d3', clean => 0, properties => [ [ 17, 3000 ] ]);
