@@ -4,13 +4,13 @@
 # A fleet of the simulator (test/fleet) is connected; then every device is sent a command in one transaction, several times.
 # What counts is the time until the acknowledgement of the last one is in the log, and that memory stays what it was.
 
-# kB that the dispatcher and the front doors have to themselves.
+# kB that the dispatcher and the front doors have allocated; shared buffers that they have touched are not in it.
 command_memory()
 {
     local pid
 
     run_sql -c "SELECT pid FROM fleetlog.stat_worker WHERE kind IN ('commands', 'front_door') AND pid IS NOT NULL" |
-        while read -r pid; do cat "/proc/$pid/smaps_rollup"; done | awk '/^Private_(Dirty|Clean):/ { kb += $2 } END { print kb }'
+        while read -r pid; do cat "/proc/$pid/smaps_rollup"; done | awk '/^Anonymous:/ { kb += $2 } END { print kb }'
 }
 
 commanded_fleet_is_there()
@@ -37,7 +37,7 @@ command_all()
 
 commands_to_fleet()
 {
-    local n=$((crowd > 10000 ? 10000 : crowd)) file=$results/commands.fleetlog.json turn called took best=999999 before after
+    local n=$((crowd > 10000 ? 10000 : crowd)) file=$results/commands.json turn called took best=999999 before after
 
     fl_as make -s -C "$FL_SOURCE/test/fleet" all >"$dir/make.log" 2>&1 || { cat "$dir/make.log" >&2; fl_die "the simulator does not build"; }
     run_sql -c "SELECT 'bench/cmd-' || n || ' ' || fleetlog.create_device('cmd-' || n, 'bench') FROM generate_series(1, $n) n" >"$dir/credentials"
