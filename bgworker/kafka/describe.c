@@ -165,6 +165,9 @@ put_partitions(FlKafkaDescribeTopicPartitionsResponseTopic *topic, const FlStrea
 		p->leader_epoch = fl_kafka_leader_epoch(stream->relid, first + i);
 		fl_kafka_set_items(&p->replica_nodes, our_node, 1);
 		fl_kafka_set_items(&p->isr_nodes, our_node, 1);
+		/* May be null on the wire, but Java's client fails over that. */
+		fl_kafka_set_items(&p->eligible_leader_replicas, our_node, 0);
+		fl_kafka_set_items(&p->last_known_elr, our_node, 0);
 	}
 	fl_kafka_set_items(&topic->partitions, partitions, n);
 	return n;

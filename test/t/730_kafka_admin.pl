@@ -181,6 +181,7 @@ is("$error $count", '0 3', 'CreateTopics 7');
 is(unpack('x35 C', $made) - 1, keys(%$all) - 1, 'B3: it tells as many configurations as DescribeConfigs');
 my $answer = flexible($boss, 75, 0, "\2" . "\4new\0" . pack('N', 2) . "\xFF\0");
 like($answer, qr/new\Q$id\E/, 'A7: DescribeTopicPartitions tells the id with which it was made');
+is(scalar(() = $answer =~ /(?=(\x02\x00\x00\x00\x01){2}\x01\x01\x01\x00)/g), 2, 'lists of replicas that there are none of are empty, not null: Java fails over that');
 like($answer, qr/\x01\x04new\x00\x00\x00\x02\x00\x00$/, 'two partitions of three, and where to go on');
 like(flexible($boss, 20, 6, "\2" . "\0$id\0" . pack('N', 20000) . "\0"), qr/\x04new\Q$id\E\x00\x00/, 'DeleteTopics 6: by id');
 like(flexible($boss, 20, 6, "\2" . "\0$id\0" . pack('N', 20000) . "\0"), qr/\Q$id\E\x00\x64/, 'an id that is gone: 100');

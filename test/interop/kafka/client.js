@@ -2,6 +2,14 @@
 // client.js: the Kafka clients of node, as README.md has it: kafkajs, platformatic.  NODE_PATH says where they are.
 'use strict'
 
+// Nodes before 22 lack what @platformatic/kafka uses.
+Promise.withResolvers ??= function () {
+  let resolve, reject
+  const promise = new Promise((yes, no) => { resolve = yes; reject = no })
+
+  return { promise, resolve, reject }
+}
+
 const say = what => process.stdout.write(JSON.stringify(what) + '\n')
 const hex = value => value === null || value === undefined ? null : Buffer.from(value).toString('hex')
 const unhex = text => text === null || text === undefined ? null : Buffer.from(text, 'hex')
@@ -104,7 +112,7 @@ function kafkajs (broker, user, password) {
 // ---- @platformatic/kafka ----
 
 async function platformatic (broker, user, password) {
-  const { Producer, Consumer, Admin, ConfigResourceTypes, IncrementalAlterConfigTypes } = await import(require.resolve('@platformatic/kafka'))
+  const { Producer, Consumer, Admin, ConfigResourceTypes } = await import(require.resolve('@platformatic/kafka'))
   const common = {
     clientId: 'platformatic', bootstrapBrokers: [broker], autocreateTopics: true,
     ...(user ? { sasl: { mechanism: 'SCRAM-SHA-256', username: user, password } } : {})
@@ -157,7 +165,7 @@ async function platformatic (broker, user, password) {
       await admin.createPartitions({ topics: [{ name: topic, count: 3 }] })
       const partitions = (await admin.metadata({ topics: [topic], forceUpdate: true })).topics.get(topic).partitionsCount
       const first = await retention()
-      await admin.incrementalAlterConfigs({ resources: [{ resourceType: ConfigResourceTypes.TOPIC, resourceName: topic, configs: [{ name: 'retention.ms', configOperation: IncrementalAlterConfigTypes.SET, value: '7200000' }] }] })
+      await admin.incrementalAlterConfigs({ resources: [{ resourceType: ConfigResourceTypes.TOPIC, resourceName: topic, configs: [{ name: 'retention.ms', configOperation: 0, value: '7200000' }] }] })
       const second = await retention()
       const groups = [...(await admin.listGroups()).keys()].sort()
       await admin.deleteTopics({ topics: [topic] })

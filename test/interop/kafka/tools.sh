@@ -31,7 +31,7 @@ topics() { tool TopicCommand --bootstrap-server "$broker" --command-config "$wor
 configs() { timeout 120 java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.admin.ConfigCommand --bootstrap-server "$broker" --command-config "$work/conf" "$@" 2>&1; }
 groups() { tool consumer.group.ConsumerGroupCommand --bootstrap-server "$broker" --command-config "$work/conf" "$@"; }
 records() { sql "SELECT 'records ' || count(*) FROM $topic"; }
-produce_lines() { seq -f 'key%g:line %g' 1 200 | tool ConsoleProducer --bootstrap-server "$broker" --producer.config "$work/conf" --topic $topic --property parse.key=true --property key.separator=: "$@"; }
+produce_lines() { seq 1 200 | sed 's/.*/key&:line &/' | tool ConsoleProducer --bootstrap-server "$broker" --producer.config "$work/conf" --topic $topic --property parse.key=true --property key.separator=: "$@"; }
 consume() { tool consumer.ConsoleConsumer --bootstrap-server "$broker" --consumer.config "$work/conf" --topic $topic --from-beginning --timeout-ms 30000 "$@"; }
 
 step topics-create "Created topic $topic" topics --create --topic $topic --partitions 3 --replication-factor 1 --config retention.ms=3600000
@@ -50,9 +50,9 @@ step groups-list "tools-readers" groups --list
 step groups-describe "tools-readers +$topic +[0-9]+ +[0-9]+ +[0-9]+ +0 " groups --describe --group tools-readers
 step groups-reset "tools-readers +$topic" groups --reset-offsets --group tools-readers --topic $topic --to-earliest --execute
 step groups-reset-described "tools-readers +$topic +[0-9]+ +0 " groups --describe --group tools-readers
-step verifiable-producer '"acked":1000|"acked": ?1000' tool VerifiableProducer --bootstrap-server "$broker" --topic $topic --max-messages 1000 --command-config "$work/conf"
+step verifiable-producer '"acked":1000|"acked": ?1000' tool VerifiableProducer --bootstrap-server "$broker" --topic $topic --max-messages 1000 --producer.config "$work/conf"
 step verifiable-producer-wrote "records 1400" records
-step verifiable-consumer '"name":"offsets_committed"' tool VerifiableConsumer --bootstrap-server "$broker" --topic $topic --group-id verifiable --max-messages 1400 --reset-policy earliest --command-config "$work/conf"
+step verifiable-consumer '"name":"offsets_committed"' tool VerifiableConsumer --bootstrap-server "$broker" --topic $topic --group-id verifiable --max-messages 1400 --reset-policy earliest --consumer.config "$work/conf"
 step verifiable-consumer-read "^1400$" sql "SELECT sum(log_offset) FROM fleetlog.consumer_position WHERE consumer = 'verifiable'"
 step groups-delete "successful" groups --delete --group tools-readers
 step get-offsets "^$topic:[0-9]:[0-9]+" tool GetOffsetShell --bootstrap-server "$broker" --command-config "$work/conf" --topic $topic
