@@ -130,9 +130,9 @@ CREATE FUNCTION rp_stable(reading fleetlog.log_record, response jsonb, state jso
 SELECT count(*) FROM fleetlog.replay('rr', policy => 'rp_stable'::regproc);
 SELECT count(*) FROM fleetlog.replay('rr', policy => 'lower(text)'::regprocedure);
 -- A policy that is declared not replayable: replay finds the difference and says so.
-CREATE FUNCTION rp_clock(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE sql VOLATILE AS $$ SELECT jsonb_build_object('decisions', jsonb_build_array(clock_timestamp())) $$;
+CREATE FUNCTION rp_random(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE sql VOLATILE AS $$ SELECT jsonb_build_object('decisions', jsonb_build_array(random())) $$;
 CREATE FUNCTION rp_now(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$ SELECT jsonb_build_object('decisions', jsonb_build_array(now())) $$;
-SELECT fleetlog.alter_loop('rr', policy => 'rp_clock'::regproc, replayable => false);
+SELECT fleetlog.alter_loop('rr', policy => 'rp_random'::regproc, replayable => false);
 SELECT rp_turn('rr', 203);
 SELECT fleetlog.alter_loop('rr', policy => 'rp_now'::regproc, replayable => false);
 SELECT rp_turn('rr', 206);
