@@ -374,6 +374,29 @@ array_of(Datum *values, bool *nulls, int n, Oid type)
 	return PointerGetDatum(construct_md_array(values, nulls, 1, dims, lbs, type, len, by_value, align));
 }
 
+/* The devices of these decisions find them from now on (explain_decision). */
+static void
+link_decisions(FlLoopTurn *t, const FlListRecord *records, int n)
+{
+	Oid			types[3] = {REGCLASSOID, INT4ARRAYOID, INT8ARRAYOID};
+	Datum		values[3] = {ObjectIdGetDatum(t->decisions)};
+	Datum	   *shards = palloc(sizeof(Datum) * n);
+	Datum	   *offsets = palloc(sizeof(Datum) * n);
+	bool		isnull;
+
+	for (int i = 0; i < n; i++)
+	{
+		shards[i] = Int32GetDatum(records[i].shard);
+		offsets[i] = Int64GetDatum(records[i].log_offset);
+	}
+	values[1] = array_of(shards, NULL, n, INT4OID);
+	values[2] = array_of(offsets, NULL, n, INT8OID);
+	/* The shards are locked: what this transaction has appended is one range in each. */
+	(void) fl_config_query_int("SELECT sum(fleetlog._loop_link($1, g.shard, g.first, g.last + 1))::bigint FROM"
+							   " (SELECT u.shard, min(u.log_offset) AS first, max(u.log_offset) AS last FROM unnest($2, $3) u(shard, log_offset) GROUP BY u.shard) g",
+							   3, types, values, &isnull);
+}
+
 #define REQUEST_COLUMNS	7
 
 static void
@@ -575,6 +598,8 @@ fl_loop_store(FlLoopTurn *t)
 	FL_STOP_POINT("loop_appended");
 	t->nrequests = nrequests;
 	t->ndecisions = ndecisions;
+	if (ndecisions > 0)
+		link_decisions(t, decisions, ndecisions);
 	delete_answered(t);
 	insert_requests(t, requests, nrequests);
 	store_waiting(t);
