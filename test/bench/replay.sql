@@ -17,6 +17,17 @@ BEGIN
 		s := least(s, took);
 	END LOOP;
 END $$;
+-- Is the policy inlined in the plain scan?
+CREATE FUNCTION pg_temp.is_inlined(query text, policy text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	inlined bool := true;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE) ' || query LOOP
+		inlined := inlined AND position(policy || '(' IN line) = 0;
+	END LOOP;
+	RETURN inlined;
+END $$;
 CREATE TEMP TABLE rate (name text, replayed float8, plain float8, decisions bigint, same bigint);
 INSERT INTO rate SELECT 'sparse', r.s, p.s, (SELECT count(*) FROM sparse_decision), r.result
 	FROM pg_temp.seconds($$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('sparse')$$) r,
@@ -29,3 +40,5 @@ INSERT INTO rate SELECT 'dense', r.s, p.s + q.s + a.s + d.s, (SELECT count(*) FR
 		 pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_decision$$) d;
 SELECT format('replay %s: %s readings, %s decisions: %s readings/s; plain scan of the same records with the policy inlined %s readings/s; ratio %s (goal for sparse: 0.5)%s',
 	name, :n, decisions, round((:n / replayed)::numeric), round((:n / plain)::numeric), round((plain / replayed)::numeric, 2), CASE WHEN same = decisions THEN '' ELSE format('; WRONG: only %s are the same', same) END) FROM rate;
+SELECT format('WRONG: the plain scan does not inline %s', p) FROM unnest(ARRAY['replay_sparse', 'replay_dense']) p
+	WHERE NOT pg_temp.is_inlined(format('SELECT %s(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts) FROM replay_source', p), p);
