@@ -87,7 +87,7 @@ COMMENT ON FUNCTION fleetlog._dataset_register(text, regclass, jsonb, bigint, te
 
 -- Holding first: from then on nothing of it can go, and the hash is that of what stays.
 CREATE FUNCTION fleetlog.create_dataset(name text, stream regclass, ranges jsonb, description text = NULL, OUT records bigint, OUT content_hash text)
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -212,7 +212,7 @@ CREATE VIEW fleetlog.dataset AS
 COMMENT ON VIEW fleetlog.dataset IS 'data sets of streams that one may read: ranges, count, content hash, the hold that keeps them, and the models trained on them';
 
 CREATE FUNCTION fleetlog._dataset_find(name text) RETURNS fleetlog.dataset
-	LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -229,7 +229,7 @@ $$;
 COMMENT ON FUNCTION fleetlog._dataset_find(text) IS 'internal: a data set by name, or an error';
 
 CREATE FUNCTION fleetlog.export_dataset(name text) RETURNS SETOF fleetlog.log_record
-	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE ROWS 100000
+	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE ROWS 100000 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -241,7 +241,7 @@ $$;
 COMMENT ON FUNCTION fleetlog.export_dataset(text) IS 'records of a data set, for COPY (SELECT * FROM fleetlog.export_dataset(...)) TO';
 
 CREATE FUNCTION fleetlog.verify_dataset(name text, OUT ok bool, OUT records bigint, OUT content_hash text)
-	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
