@@ -4,17 +4,19 @@
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
--- The better of three, of each.
-CREATE FUNCTION pg_temp.seconds(query text, OUT s float8, OUT result bigint) LANGUAGE plpgsql AS $$
+-- Five times one after the other, the best of each: what else the machine does should meet both.
+CREATE FUNCTION pg_temp.seconds(queries text[], OUT s float8[], OUT result bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	t timestamptz;
-	took float8;
+	r bigint;
 BEGIN
-	FOR i IN 1 .. 3 LOOP
-		t := clock_timestamp();
-		EXECUTE query INTO result;
-		took := extract(epoch FROM clock_timestamp() - t);
-		s := least(s, took);
+	FOR i IN 1 .. 5 LOOP
+		FOR q IN 1 .. cardinality(queries) LOOP
+			t := clock_timestamp();
+			EXECUTE queries[q] INTO r;
+			s[q] := least(s[q], extract(epoch FROM clock_timestamp() - t));
+			result := CASE WHEN q = 1 THEN r ELSE result END;
+		END LOOP;
 	END LOOP;
 END $$;
 -- Is the policy inlined in the plain scan?
@@ -29,15 +31,13 @@ BEGIN
 	RETURN inlined;
 END $$;
 CREATE TEMP TABLE rate (name text, replayed float8, plain float8, decisions bigint, same bigint);
-INSERT INTO rate SELECT 'sparse', r.s, p.s, (SELECT count(*) FROM sparse_decision), r.result
-	FROM pg_temp.seconds($$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('sparse')$$) r,
-		 pg_temp.seconds($$SELECT count(replay_sparse(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts)) FROM replay_source$$) p;
-INSERT INTO rate SELECT 'dense', r.s, p.s + q.s + a.s + d.s, (SELECT count(*) FROM dense_decision), r.result
-	FROM pg_temp.seconds($$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('dense')$$) r,
-		 pg_temp.seconds($$SELECT count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts))
-			+ count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, '{"p": 0.7}', NULL, ts)) FROM replay_source$$) p,
-		 pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_request$$) q, pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_response$$) a,
-		 pg_temp.seconds($$SELECT count(fleetlog.json(payload)) FROM dense_decision$$) d;
+INSERT INTO rate SELECT 'sparse', s[1], s[2], (SELECT count(*) FROM sparse_decision), result FROM pg_temp.seconds(ARRAY[
+	$$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('sparse')$$,
+	$$SELECT count(replay_sparse(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts)) FROM replay_source$$]);
+INSERT INTO rate SELECT 'dense', s[1], s[2] + s[3] + s[4] + s[5], (SELECT count(*) FROM dense_decision), result FROM pg_temp.seconds(ARRAY[
+	$$SELECT count(*) FILTER (WHERE verdict = 'same') FROM fleetlog.replay('dense')$$,
+	$$SELECT count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, NULL, NULL, ts)) + count(replay_dense(ROW(shard, log_offset, ts, created, tenant, device, key, key_bytes, headers, payload)::fleetlog.log_record, '{"p": 0.7}', NULL, ts)) FROM replay_source$$,
+	$$SELECT count(fleetlog.json(payload)) FROM dense_request$$, $$SELECT count(fleetlog.json(payload)) FROM dense_response$$, $$SELECT count(fleetlog.json(payload)) FROM dense_decision$$]);
 SELECT format('replay %s: %s readings, %s decisions: %s readings/s; plain scan of the same records with the policy inlined %s readings/s; ratio %s (goal for sparse: 0.5)%s',
 	name, :n, decisions, round((:n / replayed)::numeric), round((:n / plain)::numeric), round((plain / replayed)::numeric, 2), CASE WHEN same = decisions THEN '' ELSE format('; WRONG: only %s are the same', same) END) FROM rate;
 SELECT format('WRONG: the plain scan does not inline %s', p) FROM unnest(ARRAY['replay_sparse', 'replay_dense']) p
