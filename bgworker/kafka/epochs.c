@@ -32,6 +32,9 @@ typedef struct Epoch
 /* More than anybody has; then it begins anew. */
 #define EPOCHS_MAX 100000
 
+/* Instead of the tail: nobody has opened the shard since the server's start, so nothing was written. */
+#define NOT_OPENED PG_INT64_MAX
+
 static HTAB *epochs = NULL;
 
 static Epoch *
@@ -55,11 +58,23 @@ find_epoch(Oid stream, int32 shard)
 	return found;
 }
 
+/*
+ * What changes whenever something is written.  A table is not opened for it: Metadata is
+ * answered whoever has locked tables, and while streams are being dropped.
+ */
+static int64
+tail_as_known(Oid stream, int32 shard)
+{
+	if (!RecoveryInProgress() && fl_shard_find(stream, shard) == NULL)
+		return NOT_OPENED;
+	return fl_log_tail(stream, shard);
+}
+
 int32
 fl_kafka_leader_epoch(Oid stream, int32 shard)
 {
 	Epoch *known = find_epoch(stream, shard);
-	int64 tail = fl_log_tail(stream, shard);
+	int64 tail = tail_as_known(stream, shard);
 	int32 epoch;
 	int64 first_offset;
 	int64 timeline;
@@ -106,20 +121,42 @@ fl_kafka_epoch_end(Oid stream, int32 shard, int32 epoch, int32 *found, int64 *en
 
 /* ---- OffsetForLeaderEpoch ---- */
 
-static void
-describe_partition(FlKafkaConn *conn, const FlStreamInfo *stream,
-				   const FlKafkaOffsetForLeaderEpochOffsetForLeaderPartition *in,
-				   FlKafkaOffsetForLeaderEpochEpochEndOffset *out)
+typedef struct EpochQuestion
 {
-	fl_kafka_init_offset_for_leader_epoch_epoch_end_offset(out);
-	out->partition = in->partition;
-	out->error_code = fl_kafka_check_read(conn, stream);
-	if (out->error_code == FL_KAFKA_NO_ERROR && (in->partition < 0 || in->partition >= stream->shards))
+	FlKafkaConn *conn;
+	const FlStreamInfo *stream;
+	FlKafkaOffsetForLeaderEpochOffsetForLeaderPartition in;
+	FlKafkaOffsetForLeaderEpochEpochEndOffset *out;
+} EpochQuestion;
+
+/* In fl_kafka_try. */
+static void
+look_up(void *arg)
+{
+	const EpochQuestion *q = arg;
+	FlKafkaOffsetForLeaderEpochEpochEndOffset *out = q->out;
+
+	out->error_code = fl_kafka_check_read(q->conn, q->stream);
+	if (out->error_code == FL_KAFKA_NO_ERROR && (q->in.partition < 0 || q->in.partition >= q->stream->shards))
 		out->error_code = FL_KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
 	if (out->error_code == FL_KAFKA_NO_ERROR)
-		out->error_code = fl_kafka_check_epoch(stream->relid, in->partition, in->current_leader_epoch);
+		out->error_code = fl_kafka_check_epoch(q->stream->relid, q->in.partition, q->in.current_leader_epoch);
 	if (out->error_code == FL_KAFKA_NO_ERROR)
-		fl_kafka_epoch_end(stream->relid, in->partition, in->leader_epoch, &out->leader_epoch, &out->end_offset);
+		fl_kafka_epoch_end(q->stream->relid, q->in.partition, q->in.leader_epoch, &out->leader_epoch,
+						   &out->end_offset);
+}
+
+/* What goes wrong is that partition's error. */
+static void
+describe_partition(EpochQuestion *q)
+{
+	int16 error;
+
+	fl_kafka_init_offset_for_leader_epoch_epoch_end_offset(q->out);
+	q->out->partition = q->in.partition;
+	error = fl_kafka_try(q->conn->door, look_up, q);
+	if (error != FL_KAFKA_NO_ERROR)
+		q->out->error_code = error;
 }
 
 void
@@ -135,14 +172,16 @@ fl_kafka_handle_offset_for_leader_epoch(FlKafkaRequest *req)
 	topics = palloc_extended(sizeof(*topics) * (fl_kafka_count(&in->topics) + 1), MCXT_ALLOC_HUGE);
 	while (fl_kafka_next(&in->topics, &topic))
 	{
-		const FlStreamInfo *stream = fl_kafka_find_topic(req->door, topic.topic);
-		FlKafkaOffsetForLeaderEpochOffsetForLeaderPartition p;
+		EpochQuestion q = {.conn = req->conn, .stream = fl_kafka_find_topic(req->door, topic.topic)};
 		FlKafkaOffsetForLeaderEpochEpochEndOffset *partitions;
 		int i = 0;
 
 		partitions = palloc_extended(sizeof(*partitions) * (fl_kafka_count(&topic.partitions) + 1), MCXT_ALLOC_HUGE);
-		while (fl_kafka_next(&topic.partitions, &p))
-			describe_partition(req->conn, stream, &p, &partitions[i++]);
+		while (fl_kafka_next(&topic.partitions, &q.in))
+		{
+			q.out = &partitions[i++];
+			describe_partition(&q);
+		}
 		fl_kafka_init_offset_for_leader_epoch_offset_for_leader_topic_result(&topics[n]);
 		topics[n].topic = topic.topic;
 		fl_kafka_set_items(&topics[n].partitions, partitions, i);

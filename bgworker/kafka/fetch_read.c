@@ -241,7 +241,8 @@ find_bounds(void *arg)
 	{
 		FlKafkaPart *part = &fetch->parts[i];
 
-		if (part->tail >= 0 || !OidIsValid(part->stream))
+		/* One that has an error tells nothing else, and its stream may be gone. */
+		if (part->tail >= 0 || part->error != FL_KAFKA_NO_ERROR)
 			continue;
 		part->head = fl_log_head(part->stream, part->shard);
 		part->tail = fl_log_tail(part->stream, part->shard);

@@ -7,9 +7,6 @@
  */
 #include "postgres.h"
 
-#include <signal.h>
-
-#include "libpq/pqsignal.h"
 #include "storage/ipc.h"
 
 #include "fleetlog/mqtt.h"
@@ -24,7 +21,7 @@ fl_main_front_door(Datum arg)
 
 	fl_worker_begin(FL_WORKER_FRONT_DOOR, index, true);
 	/* There is no statement to cancel, only connections to lose. */
-	pqsignal(SIGINT, SIG_IGN);
+	fl_worker_ignore_cancels();
 	fl_mqtt_front_door(index);
 	proc_exit(0);
 }

@@ -8,9 +8,6 @@
  */
 #include "postgres.h"
 
-#include <signal.h>
-
-#include "libpq/pqsignal.h"
 #include "storage/ipc.h"
 
 #include "fleetlog/kafka.h"
@@ -25,7 +22,7 @@ fl_main_kafka_door(Datum arg)
 
 	fl_worker_begin(FL_WORKER_FRONT_DOOR, index, true);
 	/* There is no statement to cancel, only connections to lose. */
-	pqsignal(SIGINT, SIG_IGN);
+	fl_worker_ignore_cancels();
 	fl_kafka_front_door(index);
 	proc_exit(0);
 }

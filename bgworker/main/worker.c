@@ -26,6 +26,7 @@
 #include "utils/guc.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 
 #include "fleetlog/settings.h"
@@ -39,6 +40,8 @@ volatile sig_atomic_t fl_worker_die_at_once = false;
  * resource owner, and have none outside of transactions.
  */
 static ResourceOwner process_owner = NULL;
+
+static bool ignores_cancels = false;
 
 void
 fl_worker_own_resources(void)
@@ -74,6 +77,21 @@ handle_sigterm(SIGNAL_ARGS)
 		die(postgres_signal_arg);
 	SetLatch(MyLatch);
 	errno = save_errno;
+}
+
+/* The server's lock_timeout sends this signal too: its indicator tells it from others'. */
+static void
+handle_lock_timeout(SIGNAL_ARGS)
+{
+	if (get_timeout_indicator(LOCK_TIMEOUT, false))
+		StatementCancelHandler(postgres_signal_arg);
+}
+
+void
+fl_worker_ignore_cancels(void)
+{
+	ignores_cancels = true;
+	pqsignal(SIGINT, handle_lock_timeout);
 }
 
 static void
@@ -188,6 +206,9 @@ fl_worker_should_stop(void)
 void
 fl_worker_turn(void)
 {
+	/* The lock was got just before the timeout: nobody's business any more. */
+	if (ignores_cancels)
+		QueryCancelPending = false;
 	CHECK_FOR_INTERRUPTS();
 	fl_worker_own_resources();
 	if (ConfigReloadPending)

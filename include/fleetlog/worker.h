@@ -47,6 +47,9 @@
  */
 extern void fl_worker_begin(FlWorkerKind kind, int index, bool connect);
 
+/* From now on nobody can cancel what the worker does; its lock_timeout still ends waits for locks. */
+extern void fl_worker_ignore_cancels(void);
+
 /* Set by SIGTERM. */
 extern bool fl_worker_should_stop(void);
 extern volatile sig_atomic_t fl_worker_die_at_once;

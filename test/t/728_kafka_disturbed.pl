@@ -1,6 +1,6 @@
 # L5, L8, K2, K5: what happens around Kafka clients while they are at work: no open transaction of the database delays a consumer;
 # batches of every codec lie across the ends of segments; heads move within batches that are just read; records and topics
-# are deleted while devices publish and consumers wait.  Case I1.
+# are deleted while devices publish and consumers wait; tables are locked.  Case I1.
 use strict;
 use warnings;
 use Test::More;
@@ -143,6 +143,31 @@ $s->sql("SELECT fleetlog.create_stream('t'); SELECT fleetlog.mount('acme/', 't')
 FleetlogTest::wait_until(sub { $device->publish_acked('acme/d1/x', 'four') == 0 }, 'the new topic');
 my $p = $c->fetch_one('t', 0, 0);
 like(values_of($p), qr/^four/, 'a topic of the same name begins anew');
+
+# ---- tables that are locked ----
+
+# Nobody has opened them since the start, which is when their tables are looked at.
+$s->sql("SELECT fleetlog.create_stream('held', shards => 2); SELECT fleetlog.create_stream('other_topic')");
+$s->sql("SELECT fleetlog.append(t, 'k', 'kept'::bytea, NULL, 0) FROM unnest('{held,other_topic}'::regclass[]) t");
+$s->node->restart;
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_listener WHERE protocol = 'kafka' AND state = 'listening'", '1', 'the Kafka door');
+my $holder = $s->session;
+$holder->query('BEGIN; LOCK TABLE held IN ACCESS EXCLUSIVE MODE');
+$c = client();
+$c->request(3, 1, pack('l>', -1));
+like(($c->answer)[1], qr/other_topic/, 'I1: a locked table: Metadata of all topics is answered');
+my $answer = eval { $c->send_fetch([ [ 'held', [ 0, 0 ] ] ], max_wait => 1000); $c->read_fetch };
+is($answer && $answer->{parts}{'held:0'}{error}, 56, 'I1: ... its reader is told to come again (KAFKA_STORAGE_ERROR), the door does not wait for ever');
+is(values_of($c->fetch_one('other_topic', 0, 0)), 'kept', 'I1: ... on the same connection others are read');
+$c->request(23, 3, pack('N', 0xFFFFFFFF) . pack('N', 1) . pack('n/a*', 'held') . pack('N', 1) . pack('N l> N', 0, -1, 0));
+is(unpack('n', substr +($c->answer)[1], 4 + 4 + 2 + 4 + 4, 2), 56, 'I1: ... OffsetForLeaderEpoch is answered');
+$s->sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'fleetlog front door'");
+$holder->query('DROP TABLE held');
+$c->request(3, 1, pack('l>', -1));
+like(($c->answer)[1], qr/other_topic/, 'I1: a topic that is being dropped, and a cancel request: Metadata is answered');
+$holder->query('COMMIT');
+is($c->fetch_one('held', 0, 0)->{error}, 3, 'who reads it is told that it is gone');
+is(values_of($c->fetch_one('other_topic', 0, 0)), 'kept', 'and the connection lives');
 
 is($s->crashes, '', 'nothing has crashed');
 done_testing();
