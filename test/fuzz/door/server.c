@@ -20,6 +20,7 @@
 #include "pgstat.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -789,6 +790,15 @@ void
 pg_hmac_free(pg_hmac_ctx *ctx)
 {
 	free(ctx);
+}
+
+/* ---- statistics: what $SYS asks for of a state table ---- */
+
+Datum
+DirectFunctionCall1Coll(PGFunction func, Oid collation, Datum arg1)
+{
+	FL_FUZZ_ASSERT(func == pg_stat_get_live_tuples && in_transaction);
+	return Int64GetDatum((int64) DatumGetObjectId(arg1));
 }
 
 /* ---- an input ---- */
