@@ -143,35 +143,6 @@ next_command(JsonbIterator **it)
 	return token == WJB_ELEM ? v.val.binary.data : NULL;
 }
 
-/* Errors come out; what was sent is rolled back with the subtransaction by who called. */
-static void
-send_all(FlLoopTurn *t)
-{
-	ListCell   *lc;
-
-	foreach(lc, t->effects)
-	{
-		FlLoopEffect *e = lfirst(lc);
-		JsonbIterator *it;
-		JsonbContainer *command;
-		StringInfoData out;
-
-		e->ncommands = 0;
-		if (e->result.commands == NULL)
-			continue;
-		it = JsonbIteratorInit(&e->result.commands->root);
-		initStringInfo(&out);
-		appendStringInfoChar(&out, '[');
-		while ((command = next_command(&it)) != NULL)
-		{
-			append_command(&out, command, send_command(e->reading, command), NULL);
-			e->ncommands++;
-		}
-		appendStringInfoChar(&out, ']');
-		e->commands = out.data;
-	}
-}
-
 /* NULL, or why it was not sent. */
 static char *
 try_command(FlLoopTurn *t, FlLoopEffect *e, JsonbContainer *command, StringInfo out)
@@ -208,9 +179,12 @@ try_command(FlLoopTurn *t, FlLoopEffect *e, JsonbContainer *command, StringInfo 
 	return NULL;
 }
 
-/* One of them cannot be sent: each in a subtransaction of its own. */
+/*
+ * alone: each in a subtransaction of its own, since one of them cannot be sent.  Else errors
+ * come out, and what was sent is rolled back with the subtransaction by who called.
+ */
 static void
-send_each(FlLoopTurn *t)
+send_all(FlLoopTurn *t, bool alone)
 {
 	ListCell   *lc;
 
@@ -229,8 +203,12 @@ send_each(FlLoopTurn *t)
 		appendStringInfoChar(&out, '[');
 		while ((command = next_command(&it)) != NULL)
 		{
-			char	   *error = try_command(t, e, command, &out);
+			char	   *error = NULL;
 
+			if (alone)
+				error = try_command(t, e, command, &out);
+			else
+				append_command(&out, command, send_command(e->reading, command), NULL);
 			if (error)
 				append_command(&out, command, NULL, error);
 			else
@@ -251,7 +229,7 @@ try_all(FlLoopTurn *t)
 	MemoryContextSwitchTo(t->mcxt);
 	PG_TRY();
 	{
-		send_all(t);
+		send_all(t, false);
 		ReleaseCurrentSubTransaction();
 		ok = true;
 	}
@@ -282,7 +260,7 @@ send_commands(FlLoopTurn *t)
 	GetUserIdAndSecContext(&save_user, &save_context);
 	SetUserIdAndSecContext(t->owner, save_context | SECURITY_LOCAL_USERID_CHANGE);
 	if (!try_all(t))
-		send_each(t);
+		send_all(t, true);
 	SetUserIdAndSecContext(save_user, save_context);
 	foreach(lc, t->effects)
 		t->ncommands += ((FlLoopEffect *) lfirst(lc))->ncommands;
