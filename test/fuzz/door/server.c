@@ -350,6 +350,8 @@ struct HTAB
 	bool strings;
 	MemoryContext context;
 	Entry *removed; /* may be read until the next call, as the server has it */
+	bool shared;
+	Entry *spare; /* of shared memory: what was removed can be read for ever, and is used again */
 	Entry *first;
 };
 
@@ -374,7 +376,10 @@ hash_create(const char *name, long elements, const HASHCTL *ctl, int flags)
 HTAB *
 ShmemInitHash(const char *name, long init, long max, HASHCTL *ctl, int flags)
 {
-	return hash_create(name, max, ctl, flags & ~HASH_CONTEXT);
+	HTAB *table = hash_create(name, max, ctl, flags & ~HASH_CONTEXT);
+
+	table->shared = true;
+	return table;
 }
 
 void *
@@ -398,10 +403,20 @@ hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
 		if (entry == NULL)
 			return NULL;
 		*link = entry->next;
-		table->removed = entry;
+		if (!table->shared)
+			table->removed = entry;
+		else
+		{
+			entry->next = table->spare;
+			table->spare = entry;
+		}
 		return entry->bytes;
 	}
-	entry = MemoryContextAllocZero(table->context, offsetof(Entry, bytes) + table->entry);
+	entry = table->spare;
+	if (entry != NULL)
+		table->spare = entry->next;
+	else
+		entry = MemoryContextAllocZero(table->context, offsetof(Entry, bytes) + table->entry);
 	if (table->strings)
 		strlcpy(entry->bytes, key, table->key);
 	else
