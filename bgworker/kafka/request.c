@@ -32,6 +32,7 @@ fl_kafka_create_request(FlKafkaConn *conn, const FlKafkaEntry *entry, const FlKa
 	MemoryContext memory = AllocSetContextCreate(door->context, "fleetlog Kafka request", ALLOCSET_SMALL_SIZES);
 	FlKafkaRequest *req = MemoryContextAllocZero(memory, sizeof(FlKafkaRequest));
 	const FlKafkaMessage *type = header->api->request;
+	size_t left;
 
 	req->door = door;
 	req->conn = conn;
@@ -55,7 +56,9 @@ fl_kafka_create_request(FlKafkaConn *conn, const FlKafkaEntry *entry, const FlKa
 		frame = copy;
 	}
 	req->message = MemoryContextAlloc(memory, type->root->size);
-	if (fl_kafka_decode(type, header->version, frame + header->body_at, len - header->body_at, req->message) != FL_OK)
+	/* Bytes behind a request are left alone, as Kafka does: librdkafka sends three behind each Metadata of all topics. */
+	if (fl_kafka_decode_request(type, header->version, frame + header->body_at, len - header->body_at, req->message,
+								&left) != FL_OK)
 	{
 		fl_kafka_refuse(conn, "malformed request");
 		return NULL;

@@ -215,6 +215,10 @@ extern const FlKafkaApi *fl_kafka_api(int16_t key);
  */
 extern FlResult fl_kafka_decode(const FlKafkaMessage *m, int16_t version, const uint8_t *data, size_t len, void *out);
 
+/* The same, but bytes behind the message are no error: *left says how many there are. */
+extern FlResult fl_kafka_decode_request(const FlKafkaMessage *m, int16_t version, const uint8_t *data, size_t len,
+										void *out, size_t *left);
+
 /*
  * Appends the message.  FL_MALFORMED: null where the version allows none, a
  * string beyond 32,767 bytes in a version that cannot carry it, or a fill

@@ -62,6 +62,8 @@ like($all, qr/readings/, 'streams are topics');
 like($all, qr/a\.twice.*b\.twice/s, 'with their schemas where the name alone is not enough');
 unlike($all, qr/not for kafka/, 'names that Kafka does not allow are left out');
 like($all, qr/127\.0\.0\.1\x00\x00/, 'the address is the one that the client came to');
+# As librdkafka 2.16 asks: null topics, two flags and no tags, and three bytes that belong to nothing.
+like(metadata(12, "\0\0\0\0\1\0\0", flexible => 1), qr/readings/, 'bytes behind a request are left alone');
 my $unknown = metadata(1, pack('N n/a*', 1, 'nothere'));
 like($unknown, qr/\x00\x03\x00\x07nothere/, 'unknown topic: 3');
 like(metadata(1, pack('N n/a*', 1, 'no/topic')), qr{\x00\x11\x00\x08no/topic}, 'illegal name: 17');

@@ -278,10 +278,12 @@ fl_kafka_read_struct(FlKafkaWalk *w, const FlKafkaStruct *s, void *out)
 }
 
 FlResult
-fl_kafka_decode(const FlKafkaMessage *m, int16_t version, const uint8_t *data, size_t len, void *out)
+fl_kafka_decode_request(const FlKafkaMessage *m, int16_t version, const uint8_t *data, size_t len, void *out,
+						size_t *left)
 {
 	FlKafkaWalk w;
 
+	*left = 0;
 	if (version < m->from || version > m->to)
 		return FL_UNSUPPORTED;
 	fl_reader_init(&w.r, data, len);
@@ -293,7 +295,19 @@ fl_kafka_decode(const FlKafkaMessage *m, int16_t version, const uint8_t *data, s
 	fl_kafka_read_struct(&w, m->root, out);
 	if (w.too_many)
 		return FL_TOO_LARGE;
-	return w.r.failed || fl_reader_left(&w.r) != 0 ? FL_MALFORMED : FL_OK;
+	if (w.r.failed)
+		return FL_MALFORMED;
+	*left = fl_reader_left(&w.r);
+	return FL_OK;
+}
+
+FlResult
+fl_kafka_decode(const FlKafkaMessage *m, int16_t version, const uint8_t *data, size_t len, void *out)
+{
+	size_t left;
+	FlResult result = fl_kafka_decode_request(m, version, data, len, out, &left);
+
+	return result == FL_OK && left != 0 ? FL_MALFORMED : result;
 }
 
 /* ---------- arrays ---------- */
