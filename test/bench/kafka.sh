@@ -70,11 +70,17 @@ CONF
     kafka_pid=$(cat "$folder/pid")
 }
 
+kafka_is_gone()
+{
+    ! kill -0 "$kafka_pid" 2>/dev/null
+}
+
 stop_kafka()
 {
     [ -n "$kafka_pid" ] || return 0
     kill "$kafka_pid" 2>/dev/null || true
-    fl_wait 60 port_is_closed "$kafka_port" || kill -9 "$kafka_pid" 2>/dev/null || true
+    # It writes to its folder until it is gone.
+    fl_wait 60 kafka_is_gone || { kill -9 "$kafka_pid" 2>/dev/null || true; fl_wait 10 kafka_is_gone || true; }
     kafka_pid=
     rm -rf "${dir:?}/$1"
 }
