@@ -15,8 +15,6 @@
  */
 #include "postgres.h"
 
-#include <sys/statvfs.h>
-
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -153,40 +151,12 @@ look_after_stream(Oid relid)
 
 /* ---- disk reserve -------------------------------------------------------------------- */
 
-/* Free space for PostgreSQL in MB, or -1 when it cannot be told. */
-static int64
-free_mb(const char *path)
-{
-	struct statvfs st;
-
-	if (statvfs(path, &st) != 0)
-		return -1;
-	return (int64) ((uint64) st.f_bavail * st.f_frsize / (1024 * 1024));
-}
-
 static void
 watch_disk(void)
 {
-	static bool was_reached = false;
-	int64		wal = free_mb("pg_wal");
-	int64		data = free_mb(".");
-	int64		least = wal < 0 ? data : (data < 0 ? wal : Min(wal, data));
-	bool		reached;
+	int64		least = fl_disk_reserve_look();
 
-	/* Some more has to be free for taking records again, so that it does not flutter. */
-	reached = fl_disk_reserve_mb > 0 && least >= 0 &&
-		least < (was_reached ? (int64) fl_disk_reserve_mb + fl_disk_reserve_mb / 8 + 1 : (int64) fl_disk_reserve_mb);
-	if (reached != was_reached)
-		ereport(LOG,
-				(errcode(ERRCODE_DISK_FULL),
-				 reached ? errmsg("publishes are refused: only " INT64_FORMAT " MB are free, the reserve is %d MB",
-								  least, fl_disk_reserve_mb) :
-				 errmsg("publishes are taken again: " INT64_FORMAT " MB are free", least),
-				 reached ? errhint("Free space on the volume of the data directory or of pg_wal, "
-								   "or lower fleetlog.disk_reserve.") : 0));
-	was_reached = reached;
-	fl_disk_reserve_set(reached);
-	if (reached)
+	if (fl_disk_reserve_reached())
 		fl_worker_set_state("disk reserve reached: " INT64_FORMAT " MB free", least);
 	else
 		fl_worker_set_state("running");

@@ -49,9 +49,14 @@ extern void fl_confirm_want(XLogRecPtr lsn);
 
 /* ---- Disk reserve (O4) -------------------------------------------------------- */
 
-/* Set by the keeper; while it is true nothing new is taken (FL_ERR_DISK_RESERVE). */
+/* While it is true nothing new is taken (FL_ERR_DISK_RESERVE). */
 extern bool fl_disk_reserve_reached(void);
-extern void fl_disk_reserve_set(bool reached);
+
+/* Look at both volumes.  Returns what is free on the fuller one in MB, -1 when that cannot be told. */
+extern int64 fl_disk_reserve_look(void);
+
+/* Records were written, and WAL ends here or later: look, if WAL has grown so much since the last look. */
+extern void fl_disk_reserve_wrote(XLogRecPtr end);
 
 /* ---- Listeners ------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "fleetlog/guest.h"
 #include "fleetlog/producers.h"
 #include "fleetlog/session.h"
 #include "fleetlog/state.h"
@@ -28,6 +29,9 @@ fl_turn_check(const FlIngestEntry *entry, const FlStreamInfo *info)
 		return FL_ERR_MAP_CHANGED;
 	if (entry->shard < 0 || entry->shard >= info->shards)
 		return FL_ERR_NO_SHARD;
+	/* Doors have taken it before; all that they hold may be more than the reserve. */
+	if (fl_disk_reserve_reached() && !fl_journal_is_internal(entry->stream))
+		return FL_ERR_DISK_RESERVE;
 	return FL_ERR_NONE;
 }
 

@@ -19,6 +19,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -30,6 +31,7 @@
 #include "utils/timestamp.h"
 
 #include "fleetlog/catalog.h"
+#include "fleetlog/guest.h"
 #include "fleetlog/log_pack.h"
 #include "fleetlog/settings.h"
 #include "log_private.h"
@@ -350,6 +352,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	w->last_ts = batch->ts;
 	w->unsaved_bytes += batch->body_len;
 	w->run_max_ts = x.max_ts;
+	fl_disk_reserve_wrote(XactLastRecEnd);
 	pgstat_count_heap_insert(rel, batch->nrecords);
 }
 

@@ -153,6 +153,7 @@ init_core(void)
 	pg_atomic_init_u64(&fl_core->passes_begun, 0);
 	pg_atomic_init_u64(&fl_core->passes_done, 0);
 	pg_atomic_init_u32(&fl_core->disk_reserve, 0);
+	pg_atomic_init_u64(&fl_core->disk_looked_at, 0);
 	pg_atomic_init_u64(&fl_core->appender_starts, 0);
 	pg_atomic_init_u64(&fl_core->next_conn_id, 1);
 	pg_atomic_init_u64(&fl_core->n_connections, 0);
@@ -216,16 +217,4 @@ fl_atomic_raise(pg_atomic_uint64 *a, uint64 value)
 
 	while (now < value && !pg_atomic_compare_exchange_u64(a, &now, value))
 		;
-}
-
-bool
-fl_disk_reserve_reached(void)
-{
-	return fl_core != NULL && pg_atomic_read_u32(&fl_core->disk_reserve) != 0;
-}
-
-void
-fl_disk_reserve_set(bool reached)
-{
-	pg_atomic_write_u32(&fl_core->disk_reserve, reached ? 1 : 0);
 }

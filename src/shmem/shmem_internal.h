@@ -91,7 +91,8 @@ typedef struct FlCore
 	pg_atomic_uint64 passes_begun;	/* passes are numbered from 1 */
 	pg_atomic_uint64 passes_done;	/* highest number of a finished one */
 
-	pg_atomic_uint32 disk_reserve;
+	pg_atomic_uint32 disk_reserve;	/* reached? */
+	pg_atomic_uint64 disk_looked_at;	/* WAL position of the last look by a writer */
 
 	uint64		appender_generation[FL_MAX_FRONT_DOORS];
 	pg_atomic_uint64 dropped_below[FL_MAX_FRONT_DOORS];

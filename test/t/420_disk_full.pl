@@ -44,7 +44,9 @@ $truth->connect_all('reserve');
 $truth->pump($FleetlogTest::TIMEOUT, sub { $truth->acked > 200 });
 cmp_ok($truth->acked, '>', 200, 'at first all is well');
 
-# The reserve.
+# The reserve.  The keeper, which looks once a turn, is held: who writes has to find it.
+$s->stop_points('keeper_turn');
+$s->wait_stopped_at('keeper_turn');
 $disk->set(free_wal => 12 * $MB);
 $s->sql("CREATE TABLE filler AS SELECT repeat(md5(i::text), 4) AS t FROM generate_series(1, 32000) i");
 $truth->pump($FleetlogTest::TIMEOUT, sub { $refused->() > 20 });
@@ -53,6 +55,8 @@ is(join(',', sort keys %{ $truth->{reasons} }), '151', 'with 0x97, quota exceede
 cmp_ok($disk->counters->{free_wal}, '>', 0, 'while there is still space');
 is($disk->counters->{refused}, 0, 'so that no write ever failed');
 like($s->sql_error("SELECT fleetlog.append('telemetry', 'k', 'x')"), qr/53100/, 'SQL is told the same');
+$s->stop_points();
+$s->wait_for("SELECT state LIKE 'disk reserve reached%' FROM fleetlog.stat_worker WHERE kind = 'keeper'", 't', 'the keeper to show it');
 like($s->sql("SELECT string_agg(state, ' ') FROM fleetlog.stat_worker WHERE kind = 'keeper'"), qr/disk reserve reached/, 'a view says why');
 is($s->sql('SELECT 1 + 1'), 2, 'the server goes on');
 $disk->set(free_wal => -1);
