@@ -176,10 +176,16 @@ BEGIN
 	IF client IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'device must not be null';
 	END IF;
-	SELECT array_agg(d.tenant ORDER BY d.tenant), min(d.id) INTO found_in, device
-	FROM fleetlog.device d
-	WHERE ((slash > 0 AND d.tenant = left(client, slash - 1) AND d.id = substr(client, slash + 1))
-		OR (slash = 0 AND d.id = client)) AND (among IS NULL OR d.tenant = ANY (among));
+	-- Two statements, each with a plan that fits every device.
+	IF slash > 0 THEN
+		SELECT ARRAY[d.tenant], d.id INTO found_in, device
+		FROM fleetlog.device d
+		WHERE d.tenant = left(client, slash - 1) AND d.id = substr(client, slash + 1) AND (among IS NULL OR d.tenant = ANY (among));
+	ELSE
+		SELECT array_agg(d.tenant ORDER BY d.tenant), min(d.id) INTO found_in, device
+		FROM fleetlog.device d
+		WHERE d.id = client AND (among IS NULL OR d.tenant = ANY (among));
+	END IF;
 	IF found_in IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('device "%s" does not exist', client);
 	ELSIF cardinality(found_in) > 1 THEN

@@ -25,6 +25,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -148,10 +149,74 @@ pin_search_path(void)
 	return level;
 }
 
+/* ---- plans ---------------------------------------------------------------------------- */
+
+/* Statements whose plans a session keeps.  Few are made at run time, as those of a loop; what comes when all are taken is planned each time. */
+#define MAX_PLANS			128
+#define MAX_PLANNED_BYTES	2048
+
+typedef struct PlanEntry
+{
+	char		sql[MAX_PLANNED_BYTES];
+	SPIPlanPtr	plan;
+} PlanEntry;
+
+static HTAB *plans;
+
+static void
+make_plans(void)
+{
+	HASHCTL		ctl = {.keysize = MAX_PLANNED_BYTES, .entrysize = sizeof(PlanEntry), .hcxt = CacheMemoryContext};
+
+	plans = hash_create("fleetlog plans", 16, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+static bool
+has_types(SPIPlanPtr plan, int nargs, const Oid *types)
+{
+	bool		same = SPI_getargcount(plan) == nargs;
+
+	for (int i = 0; i < nargs && same; i++)
+		same = SPI_getargtypeid(plan, i) == types[i];
+	return same;
+}
+
+/*
+ * The plan of a statement, kept for the life of the session; NULL: none is kept.  PostgreSQL's plan cache sees to
+ * what changes below it.  Never freed, so that a statement that runs others through here keeps its own.
+ */
+static SPIPlanPtr
+kept_plan(const char *sql, int nargs, Oid *types)
+{
+	PlanEntry  *entry;
+	SPIPlanPtr	plan;
+
+	if (strlen(sql) >= MAX_PLANNED_BYTES)
+		return NULL;
+	if (plans == NULL)
+		make_plans();
+	entry = hash_search(plans, sql, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->plan != NULL && has_types(entry->plan, nargs, types) ? entry->plan : NULL;
+	if (hash_get_num_entries(plans) >= MAX_PLANS)
+		return NULL;
+	plan = SPI_prepare(sql, nargs, types);
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+	entry = hash_search(plans, sql, HASH_ENTER, NULL);
+	entry->plan = NULL;
+	if (SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not keep the plan of \"%s\"", sql);
+	entry->plan = plan;
+	return plan;
+}
+
 static void
 execute_checked(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
-	int			rc = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
+	SPIPlanPtr	plan = kept_plan(sql, nargs, types);
+	int			rc = plan != NULL ? SPI_execute_plan(plan, values, nulls, false, 0) :
+		SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
 
 	if (rc < 0)
 		elog(ERROR, "could not execute \"%s\": %s", sql, SPI_result_code_string(rc));
@@ -237,9 +302,12 @@ void
 fl_config_ddl(const char *sql)
 {
 	int			level = pin_search_path();
+	int			rc;
 
 	SPI_connect();
-	execute_checked(sql, 0, NULL, NULL, NULL);
+	rc = SPI_execute(sql, false, 0);
+	if (rc < 0)
+		elog(ERROR, "could not execute \"%s\": %s", sql, SPI_result_code_string(rc));
 	SPI_finish();
 	AtEOXact_GUC(true, level);
 }
