@@ -260,6 +260,13 @@ record_limit(const FlStreamInfo *stream)
 	return Min(limit, (Size) fl_ring_max_body() - FL_BATCH_HEADER_SIZE - HEADER_OVERHEAD);
 }
 
+/* What header fl.role of the records is to say; NULL: they have none. */
+static const char *
+role_of(const FlKafkaConn *conn)
+{
+	return conn->identity != NULL && conn->identity->kind == FL_IDENTITY_ROLE ? conn->identity->role_name : NULL;
+}
+
 /* Whose record it would be. */
 typedef struct Writer
 {
@@ -293,6 +300,7 @@ check_batch(const FlKafkaConn *conn, Part *part, FlBatchCheck *check, const FlSt
 	check->shards = stream->shards;
 	check->shard = part->out.index;
 	check->needs_keys = stream->is_compacted;
+	check->headers_more = role_of(conn) != NULL ? 1 : 0;
 	/* Others have the right on all of the stream. */
 	if (conn->identity != NULL && conn->identity->kind == FL_IDENTITY_DEVICE)
 	{
@@ -333,6 +341,7 @@ hand_over(FlKafkaRequest *req, Part *part, const FlBatchCheck *check, const FlSt
 		.off_key = (uint32) check->off_key,
 		.tenant = device ? who->tenant : NULL,
 		.device = device ? who->device : NULL,
+		.role = role_of(req->conn),
 		.state = fl_state_concerns(stream->relid),
 		.mounts = fl_catalog_mounts_digest(),
 		.conn_id = req->conn->id,

@@ -170,8 +170,8 @@ fl_mqtt_record_message(FlMqttDoor *door, const FlLogRecord *rec, int32 shard, Fl
 	message->publish.payload.len = rec->payload_len > 0 ? (uint32) rec->payload_len : 0;
 	message->client_id.data = NULL;
 	message->client_id.len = 0;
-	message->role.data = NULL;
-	message->role.len = 0;
+	message->role.data = rec->role;
+	message->role.len = rec->role != NULL ? (uint32) rec->role_len : 0;
 	message->tenant.data = rec->tenant;
 	message->tenant.len = rec->tenant_len > 0 ? (uint32) rec->tenant_len : 0;
 	message->device.data = rec->device;

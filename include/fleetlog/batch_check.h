@@ -36,6 +36,7 @@ typedef struct FlBatchCheck
 	int64_t max_time;  /* ms since 1970 that can be kept */
 	int32_t shards;    /* of the stream */
 	int32_t shard;     /* where the producer wants it */
+	int headers_more;  /* headers of ours that readers see in front of a record's own */
 	bool needs_keys;   /* a record without a key is invalid */
 	/* May the producer write this record?  NULL: yes; else a constant text.  NULL itself: all of them. */
 	const char *(*may_write)(void *arg, const uint8_t *key, int32_t key_len, int32_t value_len);

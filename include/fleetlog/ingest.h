@@ -104,6 +104,7 @@ typedef struct FlIngestForeign
 	uint32		off_key;		/* records whose key belongs to another shard */
 	const char *tenant;			/* authenticated sender; NULL when not a device */
 	const char *device;
+	const char *role;			/* NULL when not a role */
 	bool		state;			/* some mount of the stream has a state table */
 	uint32		mounts;			/* fl_catalog_mounts_digest of these mounts */
 	uint64		conn_id;

@@ -54,6 +54,7 @@ typedef struct FlAppend
 	TimestampTz ts;				/* append time; 0 = the append clock (restore sets it) */
 	const char *sender_tenant;	/* for a producer's own batch; NULL in our own */
 	const char *sender_device;
+	const char *sender_role;
 	bool		foreign;		/* a producer's own batch: attributes are not ours */
 	bool		hidden;			/* not seen by logical decoding */
 } FlAppend;
@@ -150,6 +151,7 @@ typedef struct FlStoredBatch
 	bool		foreign;
 	const char *tenant;			/* sender of a foreign batch, else NULL */
 	const char *device;
+	const char *role;
 	const uint8 *body;			/* record batch v2 */
 	uint32		body_len;
 } FlStoredBatch;
@@ -210,6 +212,9 @@ extern void fl_log_reader_end(FlLogReader *reader);
 /*
  * One record of a stored batch, columns split off: tenant and device are the
  * sender's, headers exclude them.  Pointers borrow from the inflated batch.
+ *
+ * The role of a foreign batch counts as one more header of ours, fl.role, in front of
+ * `headers`, which are as the producer sent them: fl_record_put_headers has both.
  */
 typedef struct FlLogRecord
 {
@@ -221,6 +226,8 @@ typedef struct FlLogRecord
 	int32		tenant_len;		/* -1: NULL */
 	const uint8 *device;
 	int32		device_len;
+	const uint8 *role;			/* NULL: in the headers, or none */
+	int32		role_len;
 	const uint8 *key;
 	int32		key_len;		/* -1: no key */
 	const uint8 *payload;
@@ -237,6 +244,14 @@ typedef struct FlBatchDecoder FlBatchDecoder;
 extern FlBatchDecoder *fl_batch_decoder_create(MemoryContext parent);
 extern void fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch);
 extern bool fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec);
+
+/*
+ * The headers of a record, the role included, in the form of the SQL type
+ * (fleetlog/headers.h): how many bytes at most, 0 for no headers at all, and these
+ * bytes.  Returns where they end.
+ */
+extern Size fl_record_headers_room(const FlLogRecord *rec);
+extern uint8 *fl_record_put_headers(uint8 *p, const FlLogRecord *rec);
 
 /*
  * The row of a record: its columns from number `from` up to and including

@@ -162,12 +162,24 @@ extern FlResult fl_page_next_batch(const uint8_t *page, const FlPageInfo *info,
 extern void fl_meta_encode(uint8_t *page, const FlMeta *meta);
 extern FlResult fl_meta_decode(const uint8_t *page, FlMeta *meta);
 
-/* Sender codec: u16 length and bytes of tenant, then of device; 0xFFFF = NULL. */
-extern size_t fl_sender_encode(uint8_t *p, const char *tenant, const char *device);
-extern size_t fl_sender_size(const char *tenant, const char *device);
-extern FlResult fl_sender_decode(const uint8_t *p, size_t len,
-								 const uint8_t **tenant, int32_t *tenant_len,
-								 const uint8_t **device, int32_t *device_len);
+/* Who sent a foreign batch, borrowed from its bytes.  NULL and -1: none. */
+typedef struct FlSender
+{
+	const uint8_t *tenant;
+	const uint8_t *device;
+	const uint8_t *role;
+	int32_t		tenant_len;
+	int32_t		device_len;
+	int32_t		role_len;
+} FlSender;
+
+/*
+ * Sender codec: u16 length and bytes of tenant, then of device; 0xFFFF = NULL.  Where a
+ * role sent the batch its name follows likewise, else nothing does.
+ */
+extern size_t fl_sender_encode(uint8_t *p, const char *tenant, const char *device, const char *role);
+extern size_t fl_sender_size(const char *tenant, const char *device, const char *role);
+extern FlResult fl_sender_decode(const uint8_t *p, size_t len, FlSender *sender);
 
 /* Pages that a batch of `length` bytes (head included) with `count` records takes. */
 extern uint32_t fl_batch_pages(uint32_t length, uint32_t count);

@@ -49,10 +49,11 @@ write_name(FlBuf *out, const char *name)
 static void
 write_sender(FlBuf *out, const FlIngestForeign *f)
 {
-	if (f->tenant == NULL && f->device == NULL)
+	if (f->tenant == NULL && f->device == NULL && f->role == NULL)
 		return;
 	write_name(out, f->tenant);
 	write_name(out, f->device);
+	write_name(out, f->role);
 }
 
 static void

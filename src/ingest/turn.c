@@ -46,7 +46,7 @@ has_values(const FlIngestEntry *entry)
 		(entry->mounts != fl_catalog_mounts_digest() && fl_state_concerns(entry->stream));
 }
 
-/* What stands behind a producer's own batch: tenant and device, each behind a byte that says whether it is there. */
+/* What stands behind a producer's own batch: tenant, device and role, each behind a byte that says whether it is there. */
 static void
 take_sender(FlAppend *a, const uint8 *bytes, uint32 len)
 {
@@ -60,7 +60,12 @@ take_sender(FlAppend *a, const uint8 *bytes, uint32 len)
 		p += strlen(p) + 1;
 	}
 	if (*p++ != 0)
+	{
 		a->sender_device = p;
+		p += strlen(p) + 1;
+	}
+	if (*p++ != 0)
+		a->sender_role = p;
 }
 
 /* A producer's own batch.  *write false: it was written before, and *out says where. */

@@ -38,7 +38,7 @@
 #include "xact.h"
 
 /* Room for head and the longest sender (tenant and device are bounded). */
-#define PREFIX_MAX	(FL_HEAD_SIZE + 4 + FL_TENANT_MAX + FL_DEVICE_MAX + 64)
+#define PREFIX_MAX	(FL_HEAD_SIZE + 6 + FL_TENANT_MAX + FL_DEVICE_MAX + FL_ROLE_MAX + 64)
 
 /* A batch as bytes: prefix (head and sender) and body. */
 typedef struct Pieces
@@ -291,7 +291,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 		elog(ERROR, "record batch cannot be stamped");
 
 	head.sender_len = batch->foreign ?
-		(uint16) fl_sender_size(batch->sender_tenant, batch->sender_device) : 0;
+		(uint16) fl_sender_size(batch->sender_tenant, batch->sender_device, batch->sender_role) : 0;
 	p.prefix_len = FL_HEAD_SIZE + head.sender_len;
 	if (p.prefix_len + FL_BODY_PREFIX > PREFIX_MAX)
 		elog(ERROR, "sender of a batch is too long");
@@ -334,7 +334,7 @@ fl_write_batch(Relation rel, FlShard *w, FlAppend *batch, CommandId cid, ItemPoi
 	p.body_len = batch->body_len;
 	fl_head_encode(p.prefix, &head);
 	if (head.sender_len > 0)
-		fl_sender_encode(p.prefix + FL_HEAD_SIZE, batch->sender_tenant, batch->sender_device);
+		fl_sender_encode(p.prefix + FL_HEAD_SIZE, batch->sender_tenant, batch->sender_device, batch->sender_role);
 	/* The CRC reads the first bytes of the body right behind the prefix. */
 	memcpy(p.prefix + p.prefix_len, batch->body, FL_BODY_PREFIX);
 	head.crc = fl_head_crc(p.prefix, head.sender_len);

@@ -154,8 +154,7 @@ fl_batch_set(FlBatch *batch, BlockNumber blk, const uint8 *page, const FlPageInf
 	batch->inflated = false;
 	batch->current_index = -1;
 	batch->starts_known = false;
-	batch->tenant = batch->device = NULL;
-	batch->tenant_len = batch->device_len = -1;
+	batch->sender = fl_no_sender;
 	res = fl_batch_decode_header(fl_batch_body(batch), here - FL_HEAD_SIZE - head->sender_len,
 								 &batch->info);
 	if (res != FL_OK && res != FL_INCOMPLETE)
@@ -227,9 +226,7 @@ inflate(FlBatch *batch)
 								   batch->info.base_offset + batch->info.last_offset_delta));
 	if ((batch->head.flags & FL_BATCH_FOREIGN) && batch->head.sender_len > 0)
 	{
-		res = fl_sender_decode(batch->bytes + FL_HEAD_SIZE, batch->head.sender_len,
-							   &batch->tenant, &batch->tenant_len,
-							   &batch->device, &batch->device_len);
+		res = fl_sender_decode(batch->bytes + FL_HEAD_SIZE, batch->head.sender_len, &batch->sender);
 		if (res != FL_OK)
 			fl_report_corrupt(batch->rel, batch->block, res, "sender of a batch");
 	}
@@ -249,12 +246,14 @@ header_is(const FlHeader *h, const char *name)
 	return (size_t) h->name_len == n && memcmp(h->name, name, n) == 0;
 }
 
+const FlSender fl_no_sender = {.tenant_len = -1,.device_len = -1,.role_len = -1};
+
 /*
  * Split off what our own batches keep as the first reserved headers: fl.tenant
  * and fl.device are columns, the rest stays headers.
  */
 void
-fl_record_split(const FlRecord *rec, bool foreign, FlLogRecord *out)
+fl_record_split(const FlRecord *rec, bool foreign, const FlSender *sender, FlLogRecord *out)
 {
 	FlHeaderIter it;
 	FlHeader	h;
@@ -262,6 +261,12 @@ fl_record_split(const FlRecord *rec, bool foreign, FlLogRecord *out)
 	int			reserved = foreign ? 0 : rec->attributes;
 
 	out->created_ms = rec->timestamp_ms;
+	out->tenant = sender->tenant;
+	out->tenant_len = sender->tenant_len;
+	out->device = sender->device;
+	out->device_len = sender->device_len;
+	out->role = sender->role;
+	out->role_len = sender->role_len;
 	out->key = rec->key;
 	out->key_len = rec->key_len;
 	out->payload = rec->value;
@@ -354,9 +359,5 @@ fl_batch_get_record(FlBatch *batch, int32 index, FlLogRecord *out)
 		next_record(batch);
 	out->log_offset = batch->info.base_offset + index;
 	out->ts = batch->head.append_ts;
-	out->tenant = batch->tenant;
-	out->tenant_len = batch->tenant_len;
-	out->device = batch->device;
-	out->device_len = batch->device_len;
-	fl_record_split(&batch->current, (batch->head.flags & FL_BATCH_FOREIGN) != 0, out);
+	fl_record_split(&batch->current, (batch->head.flags & FL_BATCH_FOREIGN) != 0, &batch->sender, out);
 }

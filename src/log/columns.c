@@ -60,16 +60,45 @@ varlena_room(int32 len)
 	return len < 0 ? 0 : MAXALIGN(VARHDRSZ + len);
 }
 
+#define ROLE_HEADER		"fl.role"
+#define ROLE_HEADER_LEN	(sizeof(ROLE_HEADER) - 1)
+#define VARINT_MAX		5
+
+Size
+fl_record_headers_room(const FlLogRecord *rec)
+{
+	if (rec->headers_count == 0 && rec->role == NULL)
+		return 0;
+	return 1 + VARINT_MAX + rec->headers_len +
+		(rec->role ? 2 * VARINT_MAX + ROLE_HEADER_LEN + rec->role_len : 0);
+}
+
+uint8 *
+fl_record_put_headers(uint8 *p, const FlLogRecord *rec)
+{
+	int			more = rec->role ? 1 : 0;
+
+	*p++ = (uint8) (rec->reserved + more);
+	p = fl_put_varint(p, rec->headers_count + more);
+	if (rec->role)
+	{
+		p = fl_put_varint(p, ROLE_HEADER_LEN);
+		memcpy(p, ROLE_HEADER, ROLE_HEADER_LEN);
+		p = fl_put_varint(p + ROLE_HEADER_LEN, rec->role_len);
+		memcpy(p, rec->role, rec->role_len);
+		p += rec->role_len;
+	}
+	if (rec->headers_len > 0)
+		memcpy(p, rec->headers, rec->headers_len);
+	return p + rec->headers_len;
+}
+
 static Datum
 put_headers(char **p, const FlLogRecord *rec)
 {
 	char	   *v = *p;
-	uint8	   *q = (uint8 *) v + VARHDRSZ;
+	uint8	   *q = fl_record_put_headers((uint8 *) v + VARHDRSZ, rec);
 
-	*q++ = (uint8) rec->reserved;
-	q = fl_put_varint(q, rec->headers_count);
-	memcpy(q, rec->headers, rec->headers_len);
-	q += rec->headers_len;
 	SET_VARSIZE(v, (char *) q - v);
 	*p = v + MAXALIGN(VARSIZE(v));
 	return PointerGetDatum(v);
@@ -88,7 +117,7 @@ fl_columns_reserve(const FlLogRecord *rec, char **scratch, size_t *scratch_cap, 
 {
 	Size		need = varlena_room(rec->tenant_len) + varlena_room(rec->device_len) +
 		varlena_room(rec->key_len) + varlena_room(rec->payload_len) +
-		MAXALIGN(VARHDRSZ + 1 + 5 + rec->headers_len);
+		MAXALIGN(VARHDRSZ + fl_record_headers_room(rec));
 
 	if (need <= *scratch_cap)
 		return;
@@ -130,8 +159,8 @@ fl_columns_more(const FlLogRecord *rec, int have, int upto, char **p, Datum *val
 	}
 	if (have < FL_ATT_HEADERS && upto > have)
 	{
-		isnull[FL_ATT_HEADERS - 1] = rec->headers_count == 0;
-		values[FL_ATT_HEADERS - 1] = rec->headers_count == 0 ? (Datum) 0 : put_headers(p, rec);
+		isnull[FL_ATT_HEADERS - 1] = fl_record_headers_room(rec) == 0;
+		values[FL_ATT_HEADERS - 1] = isnull[FL_ATT_HEADERS - 1] ? (Datum) 0 : put_headers(p, rec);
 		have = FL_ATT_HEADERS;
 	}
 	if (have < FL_ATT_PAYLOAD && upto > have)

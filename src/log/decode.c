@@ -194,10 +194,7 @@ queue_batch(RowSink *sink, const uint8 *bytes, uint32 length)
 	FlBuf		raw;
 	const uint8 *records;
 	size_t		records_len;
-	const uint8 *tenant = NULL,
-			   *device = NULL;
-	int32		tenant_len = -1,
-				device_len = -1;
+	FlSender	sender = fl_no_sender;
 	const uint8 *body;
 	bool		foreign;
 
@@ -207,9 +204,11 @@ queue_batch(RowSink *sink, const uint8 *bytes, uint32 length)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 						errmsg("batch in WAL cannot be decoded")));
 	foreign = head.flags & FL_BATCH_FOREIGN;
-	if (foreign)
-		(void) fl_sender_decode(bytes + FL_HEAD_SIZE, head.sender_len,
-								&tenant, &tenant_len, &device, &device_len);
+	if (foreign && head.sender_len > 0 &&
+		fl_sender_decode(bytes + FL_HEAD_SIZE, head.sender_len, &sender) != FL_OK)
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+						errmsg("sender of the batch at offset " INT64_FORMAT " in WAL is malformed",
+							   info.base_offset)));
 	fl_buf_init(&raw, &fl_palloc_allocator, FL_MAX_BATCH_BYTES);
 	if (fl_batch_inflate(&info, body, length - FL_HEAD_SIZE - head.sender_len,
 						 fl_server_compressor(), FL_MAX_BATCH_BYTES, &raw,
@@ -222,11 +221,7 @@ queue_batch(RowSink *sink, const uint8 *bytes, uint32 length)
 	{
 		rec.log_offset = info.base_offset + r.offset_delta;
 		rec.ts = head.append_ts;
-		rec.tenant = tenant;
-		rec.tenant_len = tenant_len;
-		rec.device = device;
-		rec.device_len = device_len;
-		fl_record_split(&r, foreign, &rec);
+		fl_record_split(&r, foreign, &sender, &rec);
 		queue_row(sink, &rec);
 	}
 	if (it.result != FL_OK)
@@ -253,9 +248,7 @@ queue_grown(RowSink *sink, const xl_fl_grow *x, const uint8 *record)
 	r.timestamp_ms = x->created_ms;
 	rec.log_offset = x->offset;
 	rec.ts = x->append_ts;
-	rec.tenant = rec.device = NULL;
-	rec.tenant_len = rec.device_len = -1;
-	fl_record_split(&r, false, &rec);
+	fl_record_split(&r, false, &fl_no_sender, &rec);
 	queue_row(sink, &rec);
 }
 

@@ -192,10 +192,7 @@ typedef struct FlBatch
 	uint32	   *starts;			/* where each record begins, once somebody goes backwards */
 	int32		starts_cap;
 	bool		starts_known;
-	const uint8 *tenant;		/* of a foreign batch */
-	const uint8 *device;
-	int32		tenant_len;
-	int32		device_len;
+	FlSender	sender;			/* of a foreign batch */
 } FlBatch;
 
 extern FlBatch *fl_batch_create(MemoryContext mcxt, Relation rel, BufferAccessStrategy strategy);
@@ -208,8 +205,11 @@ extern void fl_batch_load(FlBatch *batch);
 extern void fl_batch_get_record(FlBatch *batch, int32 index, FlLogRecord *out);
 extern const FlAllocator fl_palloc_allocator;
 
+/* A batch without a sender: none, or one in the headers of each record. */
+extern const FlSender fl_no_sender;
+
 /* Split a record of a batch into columns (shared by scan, reader and decoding). */
-extern void fl_record_split(const FlRecord *rec, bool foreign, FlLogRecord *out);
+extern void fl_record_split(const FlRecord *rec, bool foreign, const FlSender *sender, FlLogRecord *out);
 
 static inline int64
 fl_batch_base(const FlBatch *batch)

@@ -237,17 +237,19 @@ sender_part_encode(uint8_t *p, const char *s)
 }
 
 size_t
-fl_sender_encode(uint8_t *p, const char *tenant, const char *device)
+fl_sender_encode(uint8_t *p, const char *tenant, const char *device, const char *role)
 {
 	size_t		n = sender_part_encode(p, tenant);
 
-	return n + sender_part_encode(p + n, device);
+	n += sender_part_encode(p + n, device);
+	return role ? n + sender_part_encode(p + n, role) : n;
 }
 
 size_t
-fl_sender_size(const char *tenant, const char *device)
+fl_sender_size(const char *tenant, const char *device, const char *role)
 {
-	return 4 + (tenant ? strlen(tenant) : 0) + (device ? strlen(device) : 0);
+	return 4 + (tenant ? strlen(tenant) : 0) + (device ? strlen(device) : 0) +
+		(role ? 2 + strlen(role) : 0);
 }
 
 static bool
@@ -274,15 +276,20 @@ sender_part_decode(const uint8_t **p, const uint8_t *end, const uint8_t **s, int
 }
 
 FlResult
-fl_sender_decode(const uint8_t *p, size_t len, const uint8_t **tenant, int32_t *tenant_len,
-				 const uint8_t **device, int32_t *device_len)
+fl_sender_decode(const uint8_t *p, size_t len, FlSender *sender)
 {
 	const uint8_t *end = p + len;
 
-	if (!sender_part_decode(&p, end, tenant, tenant_len) ||
-		!sender_part_decode(&p, end, device, device_len) || p != end)
+	sender->role = NULL;
+	sender->role_len = -1;
+	if (!sender_part_decode(&p, end, &sender->tenant, &sender->tenant_len) ||
+		!sender_part_decode(&p, end, &sender->device, &sender->device_len))
 		return FL_MALFORMED;
-	return FL_OK;
+	/* NULL is said by leaving it out, so that each sender has one form. */
+	if (p != end && (!sender_part_decode(&p, end, &sender->role, &sender->role_len) ||
+					 sender->role == NULL))
+		return FL_MALFORMED;
+	return p == end ? FL_OK : FL_MALFORMED;
 }
 
 uint32_t

@@ -226,6 +226,12 @@ next_head(FlLogReader *r, uint32 *at, FlBatchHead *head)
 	}
 }
 
+static const char *
+copy_name(const uint8 *name, int32 len)
+{
+	return name != NULL ? pnstrdup((const char *) name, len) : NULL;
+}
+
 static void
 fill_batch(FlLogReader *r, FlStoredBatch *out)
 {
@@ -239,18 +245,16 @@ fill_batch(FlLogReader *r, FlStoredBatch *out)
 	out->min_created = b->head.min_created;
 	out->max_created = b->head.max_created;
 	out->foreign = (b->head.flags & FL_BATCH_FOREIGN) != 0;
-	out->tenant = out->device = NULL;
+	out->tenant = out->device = out->role = NULL;
 	if (out->foreign && b->head.sender_len > 0)
 	{
-		const uint8 *t,
-				   *d;
-		int32		tl,
-					dl;
+		FlSender	sender;
 
-		if (fl_sender_decode(b->bytes + FL_HEAD_SIZE, b->head.sender_len, &t, &tl, &d, &dl) != FL_OK)
+		if (fl_sender_decode(b->bytes + FL_HEAD_SIZE, b->head.sender_len, &sender) != FL_OK)
 			fl_report_corrupt(r->rel, b->block, FL_MALFORMED, "sender of a batch");
-		out->tenant = t ? pnstrdup((const char *) t, tl) : NULL;
-		out->device = d ? pnstrdup((const char *) d, dl) : NULL;
+		out->tenant = copy_name(sender.tenant, sender.tenant_len);
+		out->device = copy_name(sender.device, sender.device_len);
+		out->role = copy_name(sender.role, sender.role_len);
 	}
 	out->body = fl_batch_body(b);
 	out->body_len = (uint32) b->info.size;
@@ -372,6 +376,7 @@ struct FlBatchDecoder
 	FlRecordIter it;
 	FlBatchInfo info;
 	FlStoredBatch batch;
+	FlSender	sender;
 };
 
 FlBatchDecoder *
@@ -385,6 +390,12 @@ fl_batch_decoder_create(MemoryContext parent)
 	return dec;
 }
 
+static int32
+name_length(const char *name)
+{
+	return name != NULL ? (int32) strlen(name) : -1;
+}
+
 void
 fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch)
 {
@@ -393,6 +404,11 @@ fl_batch_decoder_open(FlBatchDecoder *dec, const FlStoredBatch *batch)
 	FlResult	res;
 
 	dec->batch = *batch;
+	dec->sender = (FlSender) {
+		.tenant = (const uint8 *) batch->tenant,.tenant_len = name_length(batch->tenant),
+		.device = (const uint8 *) batch->device,.device_len = name_length(batch->device),
+		.role = (const uint8 *) batch->role,.role_len = name_length(batch->role)
+	};
 	res = fl_batch_decode_header(batch->body, batch->body_len, &dec->info);
 	if (res == FL_OK)
 		res = fl_batch_inflate(&dec->info, batch->body, batch->body_len, fl_server_compressor(),
@@ -422,10 +438,6 @@ fl_batch_decoder_next(FlBatchDecoder *dec, FlLogRecord *rec)
 	rec->log_offset = dec->info.base_offset + r.offset_delta;
 	rec->ts = dec->batch.append_ts;
 	rec->leader_epoch = dec->batch.leader_epoch;
-	rec->tenant = (const uint8 *) dec->batch.tenant;
-	rec->tenant_len = rec->tenant ? (int32) strlen(dec->batch.tenant) : -1;
-	rec->device = (const uint8 *) dec->batch.device;
-	rec->device_len = rec->device ? (int32) strlen(dec->batch.device) : -1;
-	fl_record_split(&r, dec->batch.foreign, rec);
+	fl_record_split(&r, dec->batch.foreign, &dec->sender, rec);
 	return true;
 }

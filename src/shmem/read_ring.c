@@ -249,22 +249,23 @@ typedef struct PackedRecord
 	int32		leader_epoch;
 	int32		reserved;
 	int32		headers_count;
-	int32		lens[5];		/* in the order of parts_of; -1: NULL */
+	int32		lens[6];		/* in the order of parts_of; -1: NULL */
 } PackedRecord;
 
 bool
 fl_read_pack(const FlLogRecord *rec, uint8 **scratch, Size *scratch_cap, uint32 *len)
 {
-	const uint8 *const parts[5] = {rec->tenant, rec->device, rec->key, rec->payload, rec->headers};
+	const uint8 *const parts[6] = {rec->tenant, rec->device, rec->role, rec->key, rec->payload, rec->headers};
 	PackedRecord packed = {
 		.log_offset = rec->log_offset,.ts = rec->ts,.created_ms = rec->created_ms,.leader_epoch = rec->leader_epoch,
 		.reserved = rec->reserved,.headers_count = rec->headers_count,
-		.lens = {rec->tenant_len, rec->device_len, rec->key_len, rec->payload_len, rec->headers ? rec->headers_len : -1}
+		.lens = {rec->tenant_len, rec->device_len, rec->role ? rec->role_len : -1, rec->key_len, rec->payload_len,
+		rec->headers ? rec->headers_len : -1}
 	};
 	Size		size = sizeof(packed);
 	uint8	   *p;
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		size += (Size) Max(packed.lens[i], 0);
 	if (size > fl_read_max_body())
 		return false;
@@ -276,7 +277,7 @@ fl_read_pack(const FlLogRecord *rec, uint8 **scratch, Size *scratch_cap, uint32 
 	p = *scratch;
 	memcpy(p, &packed, sizeof(packed));
 	p += sizeof(packed);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		if (packed.lens[i] > 0)
 		{
 			memcpy(p, parts[i], (Size) packed.lens[i]);
@@ -291,14 +292,14 @@ fl_read_unpack(const FlReadItem *item, FlLogRecord *rec)
 {
 	PackedRecord packed;
 	const uint8 *p = (const uint8 *) fl_read_body(item) + sizeof(packed);
-	const uint8 *parts[5];
+	const uint8 *parts[6];
 	Size		left;
 
 	if (item->body_len < sizeof(packed))
 		return false;
 	memcpy(&packed, fl_read_body(item), sizeof(packed));
 	left = item->body_len - sizeof(packed);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 	{
 		Size		part = (Size) Max(packed.lens[i], 0);
 
@@ -312,8 +313,9 @@ fl_read_unpack(const FlReadItem *item, FlLogRecord *rec)
 		.log_offset = packed.log_offset,.ts = packed.ts,.created_ms = packed.created_ms,
 		.leader_epoch = packed.leader_epoch,.reserved = packed.reserved,.headers_count = packed.headers_count,
 		.tenant = parts[0],.tenant_len = packed.lens[0],.device = parts[1],.device_len = packed.lens[1],
-		.key = parts[2],.key_len = packed.lens[2],.payload = parts[3],.payload_len = packed.lens[3],
-		.headers = parts[4],.headers_len = Max(packed.lens[4], 0)
+		.role = parts[2],.role_len = packed.lens[2],
+		.key = parts[3],.key_len = packed.lens[3],.payload = parts[4],.payload_len = packed.lens[4],
+		.headers = parts[5],.headers_len = Max(packed.lens[5], 0)
 	};
 	return true;
 }

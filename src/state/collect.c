@@ -142,7 +142,7 @@ fl_state_collect(FlShard *shard, const FlAppend *batch, int64 base)
 	FlBatchDecoder *decoder = my_decoder();
 	FlStoredBatch stored = {
 		.base_offset = base,.count = (int32) batch->nrecords,.append_ts = shard->last_ts,
-		.foreign = batch->foreign,.tenant = batch->sender_tenant,.device = batch->sender_device,
+		.foreign = batch->foreign,.tenant = batch->sender_tenant,.device = batch->sender_device,.role = batch->sender_role,
 		.body = batch->body,.body_len = batch->body_len
 	};
 	FlLogRecord rec;

@@ -155,20 +155,14 @@ make_varlena(const void *data, int32 len)
 static struct varlena *
 make_headers(const FlLogRecord *rec)
 {
-	FlBuf		buf;
+	Size		room = fl_record_headers_room(rec);
 	struct varlena *v;
 
 	/* As in the stream itself: no headers are NULL. */
-	if (rec->headers_count == 0)
+	if (room == 0)
 		return NULL;
-	fl_buf_init(&buf, fl_server_allocator(), MaxAllocSize);
-	fl_write_u8(&buf, (uint8) rec->reserved);
-	fl_write_varint(&buf, rec->headers_count);
-	fl_write_bytes(&buf, rec->headers, rec->headers != NULL ? rec->headers_len : 0);
-	if (buf.failed)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	v = make_varlena(buf.data, (int32) buf.len);
-	fl_buf_free(&buf);
+	v = palloc(VARHDRSZ + room);
+	SET_VARSIZE(v, fl_record_put_headers((uint8 *) VARDATA(v), rec) - (uint8 *) v);
 	return v;
 }
 
@@ -181,6 +175,8 @@ fl_state_split_headers(const uint8 *data, int32 len, FlLogRecord *rec)
 	rec->reserved = 0;
 	rec->headers = NULL;
 	rec->headers_len = rec->headers_count = 0;
+	rec->role = NULL;
+	rec->role_len = -1;
 	if (data == NULL)
 		return;
 	fl_reader_init(&r, data, len);

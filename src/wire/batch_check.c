@@ -88,6 +88,16 @@ note_time(FlBatchCheck *check, int64_t t)
 		check->max_time_found = t;
 }
 
+/* Of a list that is well formed. */
+static bool
+has_too_many_headers(const FlBatchCheck *check, const FlRecord *rec)
+{
+	FlReader r;
+
+	fl_reader_init(&r, rec->headers, rec->headers_len);
+	return fl_read_varint(&r) > FL_HEADERS_MAX_COUNT - check->headers_more;
+}
+
 static FlBatchVerdict
 check_record(FlBatchCheck *check, const FlRecord *rec)
 {
@@ -98,6 +108,8 @@ check_record(FlBatchCheck *check, const FlRecord *rec)
 	/* Its attributes are not ours: no header of it is. */
 	if (fl_headers_validate_kafka(0, rec->headers, rec->headers_len) != FL_OK)
 		return fault(check, FL_BATCH_INVALID, "the headers of a record are malformed, or their names no text");
+	if (has_too_many_headers(check, rec))
+		return fault(check, FL_BATCH_INVALID, "a record has too many headers");
 	if (size > check->max_record)
 		return fault(check, FL_BATCH_RECORD_TOO_LARGE, "a record is larger than the stream takes");
 	if (rec->timestamp_ms < FL_NO_TIMESTAMP || rec->timestamp_ms > check->max_time)

@@ -111,6 +111,45 @@ for my $case ([ "another device's topic", 'acme/d2/temp' ], [ 'a topic of anothe
 is($s->sql("SELECT count(*) FROM telemetry WHERE fleetlog.text(payload) = 'no'"), '0', 'I4: nothing of such a batch is stored');
 is(write_to($one, 'secret', record('acme/d1/temp', 'no')), 29, 'nor may it name a stream that its topics do not lie in');
 
+# ---- the role that has written ----
+
+$s->sql(<<'SQL');
+SELECT fleetlog.create_stream('notes', shards => 1);
+SELECT fleetlog.create_state('notes_now');
+SELECT fleetlog.mount('notes/', 'notes', state => 'notes_now', keep => 'last', state_lag => '0');
+GRANT INSERT ON notes TO writer;
+GRANT SELECT ON notes TO dash;
+SELECT pg_create_logical_replication_slot('notes', 'test_decoding');
+SQL
+$s->wait_for("SELECT count(*) FROM fleetlog.stat_mount WHERE prefix = 'notes/'", '1', 'the mount');
+FleetlogTest::wait_until(sub { $as{writer}->topics =~ /notes/ && $dash->topics =~ /notes/ }, 'the topic');
+my $reader = $s->raw;
+is($reader->login(client_id => 'reader', user => 'dash', password => 'pw-dash')->{reason}, 0, 'a subscriber');
+$reader->subscribe([ [ 'notes/#', 1 ] ]);
+my @forged = ([ 'fl.role', 'forged' ], [ 'a', undef ]);
+is(write_to($as{writer}, 'notes', record('notes/a', 'one', headers => [@forged]), record('notes/b', 'two')), 0, 'a role writes');
+sub headers_of { return "(SELECT string_agg(h.name || '=' || coalesce(convert_from(h.value, 'UTF8'), 'NULL') || CASE WHEN h.reserved THEN '!' ELSE '' END, ',' ORDER BY h.ordinal) FROM fleetlog.headers_array(headers) h)"; }
+sub shown { my ($from) = @_; return $s->sql("SELECT string_agg(" . headers_of() . ", ' ' ORDER BY key) FROM $from"); }
+my $shown = 'fl.role=writer!,fl.role=forged,a=NULL fl.role=writer!';
+is(shown('notes'), $shown, 'I5: header fl.role of ours names the role, and one that it claims itself is none of ours');
+is($s->sql("SELECT string_agg(headers ->> 'fl.role', ',') FROM notes WHERE key = 'notes/b'"), 'writer', '... as JSON');
+is(shown("fleetlog.read('notes', 0, 0)"), $shown, '... in read()');
+is(shown("fleetlog.poll('notes', '{}')"), $shown, '... in poll()');
+is(shown('notes_now'), $shown, '... in the state table');
+is($s->sql("SELECT string_agg(check_name, ',') FROM fleetlog.verify('notes') WHERE NOT ok"), '', '... which agrees with history');
+is(shown("fleetlog.watch('notes_now', NULL) WHERE event = 'row'"), $shown, '... for watchers');
+like($s->sql(q(SELECT string_agg(data, ' ') FROM pg_logical_slot_get_changes('notes', NULL, NULL))), qr{666c2e726f6c65|fl\.role}, '... in logical decoding');
+$s->sql("SELECT pg_drop_replication_slot('notes')");
+my ($to_reader) = $reader->messages(1);
+is(join(' ', map { join '=', @$_[ 1 .. $#$_ ] } grep { $_->[0] == 38 } @{ $to_reader->{properties} }), 'fl.role=forged', 'an MQTT subscriber gets what the producer has written, as of any role');
+is(join(',', map { join '=', map { $_ // 'NULL' } @$_ } @{ (FleetlogTest::KafkaFetch::batches($as{dash}->fetch_one("notes", 0, 0)->{records}))[0]{records}[0]{headers} }), 'fl.role=forged,a=NULL', 'K5: a Kafka consumer gets the batch as it was sent');
+is(write_to($as{writer}, 'notes', record('notes/c', 'many', headers => [ ([ 'h', '' ]) x 1023 ])), 0, 'there is room for 1023 headers beside it');
+is($s->sql("SELECT count(*) FROM notes, fleetlog.headers_array(headers) WHERE key = 'notes/c'"), '1024', '... all of which are read');
+is(write_to($as{writer}, 'notes', record('notes/c', 'more', headers => [ ([ 'h', '' ]) x 1024 ])), 87, '... and for no more');
+$reader->disconnect(0);
+$s->sql('REVOKE SELECT ON notes FROM dash');
+FleetlogTest::wait_until(sub { $dash->topics eq 'telemetry' }, 'the right to end');
+
 # ---- groups ----
 
 sub member

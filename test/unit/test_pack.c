@@ -118,7 +118,7 @@ test_a_producers_batch(void)
 	uint8_t		sender[64];
 	FlPacked	p = reading(records, sizeof(records));
 
-	p.head.sender_len = (uint16_t) fl_sender_encode(sender, "tenant", "device-17");
+	p.head.sender_len = (uint16_t) fl_sender_encode(sender, "tenant", "device-17", NULL);
 	p.sender = sender;
 	p.head.length += p.head.sender_len;
 	p.head.flags = FL_BATCH_FOREIGN;

@@ -165,20 +165,42 @@ static void
 test_sender(void)
 {
 	uint8_t		buf[64];
-	const uint8_t *t,
-			   *d;
-	int32_t		tl,
-				dl;
-	size_t		n = fl_sender_encode(buf, "plant", NULL);
+	FlSender	s;
+	size_t		n = fl_sender_encode(buf, "plant", NULL, NULL);
 
-	FL_CHECK_INT(n, fl_sender_size("plant", NULL));
-	FL_CHECK_INT(fl_sender_decode(buf, n, &t, &tl, &d, &dl), FL_OK);
-	FL_CHECK_INT(tl, 5);
-	FL_CHECK(memcmp(t, "plant", 5) == 0);
-	FL_CHECK_INT(dl, -1);
+	FL_CHECK_INT(n, 9);
+	FL_CHECK_INT(n, fl_sender_size("plant", NULL, NULL));
+	FL_CHECK_INT(fl_sender_decode(buf, n, &s), FL_OK);
+	FL_CHECK_INT(s.tenant_len, 5);
+	FL_CHECK(memcmp(s.tenant, "plant", 5) == 0);
+	FL_CHECK_INT(s.device_len, -1);
+	FL_CHECK(s.role == NULL);
+	FL_CHECK_INT(s.role_len, -1);
 	for (size_t i = 0; i < n; i++)
-		FL_CHECK_INT(fl_sender_decode(buf, i, &t, &tl, &d, &dl), FL_MALFORMED);
-	FL_CHECK_INT(fl_sender_decode(buf, n + 1, &t, &tl, &d, &dl), FL_MALFORMED);
+		FL_CHECK_INT(fl_sender_decode(buf, i, &s), FL_MALFORMED);
+	buf[n] = 0;
+	FL_CHECK_INT(fl_sender_decode(buf, n + 1, &s), FL_MALFORMED);
+	/* A role that is not there is left out, not said to be NULL. */
+	memset(buf + n, 0xFF, 2);
+	FL_CHECK_INT(fl_sender_decode(buf, n + 2, &s), FL_MALFORMED);
+}
+
+static void
+test_sender_with_role(void)
+{
+	uint8_t		buf[64];
+	FlSender	s;
+	size_t		n = fl_sender_encode(buf, NULL, NULL, "dash");
+
+	FL_CHECK_INT(n, fl_sender_size(NULL, NULL, "dash"));
+	FL_CHECK_INT(fl_sender_decode(buf, n, &s), FL_OK);
+	FL_CHECK(s.tenant == NULL && s.device == NULL);
+	FL_CHECK_INT(s.role_len, 4);
+	FL_CHECK(memcmp(s.role, "dash", 4) == 0);
+	/* Without the role it is the sender of an anonymous client. */
+	for (size_t i = 0; i < n; i++)
+		FL_CHECK_INT(fl_sender_decode(buf, i, &s), i == 4 ? FL_OK : FL_MALFORMED);
+	FL_CHECK_INT(fl_sender_decode(buf, n + 1, &s), FL_MALFORMED);
 }
 
 static void
@@ -312,6 +334,7 @@ main(void)
 	FL_RUN(test_batches);
 	FL_RUN(test_meta);
 	FL_RUN(test_sender);
+	FL_RUN(test_sender_with_role);
 	FL_RUN(test_pages_of_batch);
 	FL_RUN(test_golden);
 	return fl_unit_end();
