@@ -26,6 +26,11 @@ extern bool fl_loop_runner_wanted(void);
 /* Look whether there is one, and tell the launcher; in a transaction.  For the keeper. */
 extern void fl_loop_want_runner(void);
 
+/* ---- Streams of loops ------------------------------------------------------- */
+
+/* Raises 2BP01, naming the loop or shadow model that reads or writes the stream.  In a transaction. */
+extern void fl_loop_refuse_drop(Oid stream);
+
 /* ---- The runner --------------------------------------------------------------- */
 
 /*

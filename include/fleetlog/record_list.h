@@ -16,6 +16,8 @@ typedef struct FlListRecord
 {
 	const char *key;
 	const char *payload;
+	const char *tenant;			/* columns of that name; NULL: none */
+	const char *device;
 	const char *topic;			/* header fl.topic; NULL: none */
 	const char *response_topic; /* with correlation-data `<shard>:<offset>` of this record; NULL: none */
 	int32		shard;			/* result of fl_record_list_place */
@@ -29,7 +31,7 @@ typedef struct FlListRecord
  */
 extern void fl_record_list_place(Oid stream, FlListRecord *records, int n);
 
-/* Append them where they were placed.  The current role is who wrote them (fl.role). */
+/* Append them where they were placed.  Of those without tenant and device the current role is who wrote them (fl.role). */
 extern void fl_record_list_write(Oid stream, const FlListRecord *records, int n);
 
 #endif							/* FLEETLOG_RECORD_LIST_H */

@@ -205,6 +205,27 @@ RETURN ROW((reading ->> 'shard')::int, (reading ->> 'offset')::bigint, (reading 
 	coalesce(decode(reading ->> 'payload_base64', 'base64'), convert_to(reading ->> 'payload', 'UTF8')))::fleetlog.log_record;
 COMMENT ON FUNCTION fleetlog._loop_reading(jsonb) IS 'internal: the record that a copy in a request or decision stands for; of a mere position, shard, offset and time';
 
+-- May the caller let it run with the rights of its owner, and is it what it says?  What reads its arguments only tells nothing else.
+CREATE FUNCTION fleetlog._loop_check_replayable(caller oid, policy regprocedure, replayable bool) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	p pg_proc;
+BEGIN
+	SELECT * INTO p FROM pg_proc WHERE oid = policy;
+	IF replayable AND p.provolatile <> 'i' THEN
+		RAISE EXCEPTION 'policy % is not IMMUTABLE, so its decisions could not be replayed', policy USING ERRCODE = 'invalid_function_definition',
+			HINT = 'Let it read nothing but its arguments and declare it IMMUTABLE, or say replayable => false.';
+	END IF;
+	IF NOT replayable AND NOT pg_has_role(caller, p.proowner, 'USAGE') THEN
+		RAISE EXCEPTION 'must be able to act as role "%" to let its policy read more than its arguments', p.proowner::regrole USING ERRCODE = 'insufficient_privilege',
+			HINT = 'A policy runs as its owner. Make a copy of the function that is your own, or let it be IMMUTABLE.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_check_replayable(oid, regprocedure, bool) IS 'internal: may this policy be declared replayable, or not?';
+
 CREATE FUNCTION fleetlog._loop_check_policy(caller oid, policy regprocedure, replayable bool) RETURNS void
 	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -228,10 +249,7 @@ BEGIN
 	IF NOT has_function_privilege(caller, policy, 'EXECUTE') THEN
 		RAISE EXCEPTION 'permission denied for function %', policy USING ERRCODE = 'insufficient_privilege';
 	END IF;
-	IF replayable AND p.provolatile <> 'i' THEN
-		RAISE EXCEPTION 'policy % is not IMMUTABLE, so its decisions could not be replayed', policy USING ERRCODE = 'invalid_function_definition',
-			HINT = 'Let it read nothing but its arguments and declare it IMMUTABLE, or say replayable => false.';
-	END IF;
+	PERFORM fleetlog._loop_check_replayable(caller, policy, replayable);
 END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_check_policy(oid, regprocedure, bool) IS 'internal: may this function be the policy of a loop?';
@@ -259,13 +277,17 @@ COMMENT ON FUNCTION fleetlog._loop_add_policy(text, int, regprocedure, bool, tex
 -- ---- create, alter, drop, pause, resume -------------------------------------------------------------------------------------------
 
 CREATE FUNCTION fleetlog._loop_check_streams(caller oid, source regclass, VARIADIC own regclass[]) RETURNS void
-	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	s regclass;
 BEGIN
 	FOREACH s IN ARRAY source || own LOOP
+		-- Who drops a stream waits, and then finds the loop.
+		IF EXISTS (SELECT FROM pg_class c WHERE c.oid = s AND c.relkind = 'p') THEN
+			EXECUTE format('LOCK TABLE ONLY %s IN ACCESS SHARE MODE', s);
+		END IF;
 		IF NOT EXISTS (SELECT FROM fleetlog.stream_config c WHERE c.stream = s) THEN
 			RAISE EXCEPTION '"%" is not a stream', s USING ERRCODE = 'wrong_object_type', HINT = 'Streams are listed in the view fleetlog.stream.';
 		END IF;
@@ -384,6 +406,8 @@ BEGIN
 	replayable := coalesce(replayable, CASE WHEN policy IS NULL THEN p.replayable ELSE true END);
 	IF policy IS NOT NULL THEN
 		PERFORM fleetlog._loop_check_policy(caller, policy, replayable);
+	ELSIF replayable <> p.replayable THEN
+		PERFORM fleetlog._loop_check_replayable(caller, f, replayable);
 	END IF;
 	PERFORM fleetlog._loop_add_policy(c."loop", p.policy_version + 1, f, replayable, coalesce(model, p.model), coalesce(version, p.model_version),
 		coalesce(parameters, p.parameters));
@@ -472,6 +496,53 @@ CREATE FUNCTION fleetlog._loop_refused(loop text, more int) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'fl_sql_loop_refused' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION fleetlog._loop_refused(text, int) IS 'internal: adds to the count of answers of a loop that were refused, and returns it';
 
+-- Row-level rules would hide records of the stream from the role, or hinder it from appending.
+CREATE FUNCTION fleetlog._loop_is_restricted(role oid, stream regclass) RETURNS bool
+	LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT c.relrowsecurity AND NOT r.rolsuper AND NOT r.rolbypassrls AND (c.relforcerowsecurity OR NOT pg_has_role(r.oid, c.relowner, 'USAGE'))
+	FROM pg_class c, pg_roles r WHERE c.oid = stream AND r.oid = role
+$$;
+COMMENT ON FUNCTION fleetlog._loop_is_restricted(oid, regclass) IS 'internal: does row-level security restrict the role on the stream?';
+
+-- A model is given all requests: one that may not read them all is given none.
+CREATE FUNCTION fleetlog._loop_check_model(caller oid, requests regclass, responses regclass) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	restricted regclass := CASE WHEN fleetlog._loop_is_restricted(caller, requests) THEN requests WHEN fleetlog._loop_is_restricted(caller, responses) THEN responses END;
+BEGIN
+	IF NOT has_table_privilege(caller, requests, 'SELECT') OR NOT has_table_privilege(caller, responses, 'INSERT') THEN
+		RAISE EXCEPTION 'permission denied for table %', CASE WHEN has_table_privilege(caller, responses, 'INSERT') THEN requests ELSE responses END
+			USING ERRCODE = 'insufficient_privilege', HINT = 'A model needs SELECT on the stream of requests and INSERT on that of responses.';
+	END IF;
+	IF restricted IS NOT NULL THEN
+		RAISE EXCEPTION 'row-level security restricts role "%" on %', caller::regrole, restricted USING ERRCODE = 'insufficient_privilege',
+			HINT = 'A model is given the requests of all tenants: let it be a role with BYPASSRLS.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_check_model(oid, regclass, regclass) IS 'internal: rights of a model';
+
+CREATE FUNCTION fleetlog._loop_check_lease(caller oid, requests regclass, responses regclass, max int, lease_time interval) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM fleetlog._loop_check_model(caller, requests, responses);
+	IF max IS NULL OR max < 1 OR lease_time IS NULL OR lease_time <= interval '0' THEN
+		RAISE EXCEPTION 'max and lease_time must be positive' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_check_lease(oid, regclass, regclass, int, interval) IS 'internal: may requests be leased so?';
+
+-- What is told of an error that is stored or recorded.
+CREATE FUNCTION fleetlog._loop_short(error text) RETURNS text
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE
+	RETURN CASE WHEN pg_catalog.length(error) OPERATOR(pg_catalog.>) 1000 THEN pg_catalog.concat(pg_catalog.left(error, 1000), ' ...') ELSE error END;
+COMMENT ON FUNCTION fleetlog._loop_short(text) IS 'internal: an error message, not longer than it is of use';
+
 CREATE FUNCTION fleetlog._next_request(caller oid, loop text, max int, lease_time interval,
 		OUT request fleetlog.log_position, OUT lease bigint, OUT model text, OUT version text, OUT parameters jsonb, OUT reading fleetlog.log_record,
 		OUT ask jsonb, OUT attempt int, OUT leased_until timestamptz)
@@ -486,13 +557,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'loop "%" does not exist', _next_request.loop USING ERRCODE = 'undefined_object', HINT = 'Loops are listed in the view fleetlog.loop.';
 	END IF;
-	IF NOT has_table_privilege(caller, c.requests, 'SELECT') OR NOT has_table_privilege(caller, c.responses, 'INSERT') THEN
-		RAISE EXCEPTION 'permission denied for requests of loop "%"', c."loop" USING ERRCODE = 'insufficient_privilege',
-			HINT = 'A model needs SELECT on the stream of requests and INSERT on that of responses.';
-	END IF;
-	IF max IS NULL OR max < 1 OR lease_time IS NULL OR lease_time <= interval '0' THEN
-		RAISE EXCEPTION 'max and lease_time must be positive' USING ERRCODE = 'invalid_parameter_value';
-	END IF;
+	PERFORM fleetlog._loop_check_lease(caller, c.requests, c.responses, _next_request.max, _next_request.lease_time);
 	RETURN QUERY
 		WITH due AS (
 			SELECT r.request_shard, r.request_offset FROM fleetlog.loop_request r
@@ -535,7 +600,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION '% holds no requests of a loop', (request).stream USING ERRCODE = 'undefined_object';
 	END IF;
-	IF NOT has_table_privilege(caller, c.responses, 'INSERT') THEN
+	IF NOT has_table_privilege(caller, c.responses, 'INSERT') OR fleetlog._loop_is_restricted(caller, c.responses) THEN
 		RAISE EXCEPTION 'permission denied for table %', c.responses USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	SELECT * INTO r FROM fleetlog.loop_request l
@@ -569,7 +634,7 @@ DECLARE
 BEGIN
 	at := fleetlog.append((SELECT l.responses FROM fleetlog.loop_config l WHERE l."loop" = r."loop"), r.key,
 		convert_to((jsonb_build_object('request', jsonb_build_object('shard', r.request_shard, 'offset', r.request_offset)) || record)::text, 'UTF8'),
-		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')));
+		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')), device => (r.reading).device, tenant => (r.reading).tenant);
 	UPDATE fleetlog.loop_request l SET response_shard = at.shard, response_offset = at.log_offset
 		WHERE l."loop" = r."loop" AND l.request_shard = r.request_shard AND l.request_offset = r.request_offset;
 	RETURN at;
@@ -605,6 +670,7 @@ BEGIN
 	IF lease IS NULL THEN
 		RAISE EXCEPTION 'lease must not be NULL' USING ERRCODE = 'null_value_not_allowed';
 	END IF;
+	error := fleetlog._loop_short(error);
 	-- Another has it by now: it is his to fail.
 	IF lease <> r.lease THEN
 		RETURN false;
@@ -800,6 +866,7 @@ COMMENT ON VIEW fleetlog.stat_loop IS
 	'shards of decision loops: how far behind, rates and counts, requests that are pending, readings that wait behind them, and the error that stopped one';
 
 REVOKE ALL ON FUNCTION fleetlog._loop_policy_call(regprocedure, bool, fleetlog.log_record, jsonb, jsonb, timestamptz), fleetlog._loop_own(oid, text), fleetlog._loop_policy_function(text, int), fleetlog._loop_check_policy(oid, regprocedure, bool),
+	fleetlog._loop_check_replayable(oid, regprocedure, bool),
 	fleetlog._loop_add_policy(text, int, regprocedure, bool, text, text, jsonb), fleetlog._loop_check_streams(oid, regclass, regclass[]),
 	fleetlog._loop_register_as(oid, text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
 	fleetlog._loop_register(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
@@ -817,7 +884,8 @@ GRANT SELECT ON fleetlog.loop TO PUBLIC;
 GRANT SELECT ON fleetlog.stat_loop TO fleetlog_admin, pg_monitor;
 
 -- Models need no more than rights on the streams; the functions look at them.
-REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlog._loop_pending(oid, fleetlog.log_position, bigint),
+REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlog._loop_is_restricted(oid, regclass),
+	fleetlog._loop_check_model(oid, regclass, regclass), fleetlog._loop_check_lease(oid, regclass, regclass, int, interval), fleetlog._loop_pending(oid, fleetlog.log_position, bigint),
 	fleetlog._loop_end_request(fleetlog.loop_request, jsonb), fleetlog._answer(oid, fleetlog.log_position, bigint, jsonb),
 	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int), fleetlog._loop_parse_response(fleetlog.log_record),
 	fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;

@@ -200,10 +200,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'loop "%" has no shadow model "%"', loop, name USING ERRCODE = 'undefined_object', HINT = 'They are listed in the view fleetlog.shadow_model.';
 	END IF;
-	IF NOT has_table_privilege(caller, s.requests, 'SELECT') OR NOT has_table_privilege(caller, s.responses, 'INSERT') THEN
-		RAISE EXCEPTION 'permission denied for requests of shadow model "%"', name USING ERRCODE = 'insufficient_privilege',
-			HINT = 'A model needs SELECT on the stream of requests and INSERT on that of its responses.';
-	END IF;
+	PERFORM fleetlog._loop_check_model(caller, s.requests, s.responses);
 	RETURN s;
 END
 $$;
@@ -214,13 +211,13 @@ CREATE FUNCTION fleetlog._shadow_end_request(s fleetlog.shadow_model_config, q f
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	key text;
+	asked record;
 BEGIN
-	EXECUTE format('SELECT r.key FROM %s r WHERE r.shard = $1 AND r.log_offset = $2', s.requests) INTO key USING q.request_shard, q.request_offset;
+	EXECUTE format('SELECT r.key, r.tenant, r.device FROM %s r WHERE r.shard = $1 AND r.log_offset = $2', s.requests) INTO asked USING q.request_shard, q.request_offset;
 	DELETE FROM fleetlog.shadow_model_request d WHERE d."loop" = q."loop" AND d.name = q.name AND d.request_shard = q.request_shard AND d.request_offset = q.request_offset;
-	RETURN fleetlog.append(s.responses, key,
+	RETURN fleetlog.append(s.responses, asked.key,
 		convert_to((jsonb_build_object('request', jsonb_build_object('shard', q.request_shard, 'offset', q.request_offset)) || body)::text, 'UTF8'),
-		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')));
+		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')), device => asked.device, tenant => asked.tenant);
 END
 $$;
 COMMENT ON FUNCTION fleetlog._shadow_end_request(fleetlog.shadow_model_config, fleetlog.shadow_model_request, jsonb) IS
@@ -320,9 +317,7 @@ DECLARE
 	given int := 0;
 	seen int;
 BEGIN
-	IF max IS NULL OR max < 1 OR lease_time IS NULL OR lease_time <= interval '0' THEN
-		RAISE EXCEPTION 'max and lease_time must be positive' USING ERRCODE = 'invalid_parameter_value';
-	END IF;
+	PERFORM fleetlog._loop_check_lease(caller, s.requests, s.responses, max, lease_time);
 	LOOP
 		-- First what others were given and did not answer, then new ones.
 		SELECT count(*) INTO due FROM fleetlog.shadow_model_request d
@@ -417,6 +412,7 @@ DECLARE
 	s fleetlog.shadow_model_config := fleetlog._shadow_find(caller, loop, name);
 	q fleetlog.shadow_model_request := fleetlog._shadow_pending(s, request, lease);
 BEGIN
+	error := fleetlog._loop_short(error);
 	-- Another has it by now: it is his to fail.
 	IF lease <> q.lease THEN
 		RETURN false;
@@ -471,6 +467,9 @@ BEGIN
 		RAISE EXCEPTION 'permission denied for decisions of loop "%"', c."loop" USING ERRCODE = 'insufficient_privilege',
 			HINT = 'Comparing needs SELECT on the requests and decisions of the loop and on the responses of the shadow model.';
 	END IF;
+	IF EXISTS (SELECT FROM fleetlog.loop_policy p WHERE p."loop" = c."loop" AND NOT p.replayable AND NOT pg_has_role(caller, p.policy_owner, 'USAGE')) THEN
+		RAISE EXCEPTION 'must be able to act as the owner of the policy of loop "%", which is not replayable', c."loop" USING ERRCODE = 'insufficient_privilege';
+	END IF;
 	PERFORM fleetlog._loop_policy_function(c."loop", p.policy_version) FROM fleetlog.loop_policy p WHERE p."loop" = c."loop";
 	RETURN QUERY SELECT q.request_shard, q.request_offset FROM fleetlog.loop_request q WHERE q."loop" = c."loop";
 END
@@ -490,7 +489,8 @@ DECLARE
 	p fleetlog.loop_policy;
 BEGIN
 	SELECT k.* INTO p FROM fleetlog.loop_policy k JOIN fleetlog.loop_config l ON l."loop" = k."loop"
-		WHERE k."loop" = loop AND k.policy_version = policy_version AND has_table_privilege(caller, l.decisions, 'SELECT');
+		WHERE k."loop" = loop AND k.policy_version = policy_version AND has_table_privilege(caller, l.decisions, 'SELECT')
+			AND (k.replayable OR pg_has_role(caller, k.policy_owner, 'USAGE'));
 	IF NOT FOUND THEN
 		RETURN jsonb_build_object('error', format('no policy version %s', policy_version));
 	END IF;

@@ -43,9 +43,10 @@
 #include "utils/syscache.h"
 
 #include "catalog_internal.h"
-#include "fleetlog/state.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/errors.h"
+#include "fleetlog/loop.h"
+#include "fleetlog/state.h"
 
 static ExecutorStart_hook_type prev_executor_start = NULL;
 static ProcessUtility_hook_type prev_process_utility = NULL;
@@ -53,6 +54,9 @@ static object_access_hook_type prev_object_access = NULL;
 
 /* How often fl_refuse_suspend was called without its resume. */
 static int	suspended = 0;
+
+/* DROP EXTENSION runs: whoever uses a stream goes, too. */
+static bool extension_goes = false;
 
 typedef enum LogPart
 {
@@ -410,6 +414,7 @@ check_utility(Node *stmt)
 {
 	Oid			relid;
 
+	extension_goes = IsA(stmt, DropStmt) && ((DropStmt *) stmt)->removeType == OBJECT_EXTENSION;
 	switch (nodeTag(stmt))
 	{
 		case T_AlterTableStmt:
@@ -532,6 +537,8 @@ forget_stream(Oid relid)
 	if (s == NULL || !OidIsValid(fl_config_relid(FL_TABLE_STREAM)))
 		return;
 	/* DROP SCHEMA, DROP OWNED and DROP EXTENSION, with CASCADE, come to it here only. */
+	if (!extension_goes)
+		fl_loop_refuse_drop(relid);
 	if (OidIsValid(fl_config_relid(FL_TABLE_HOLD)))
 		fl_hold_refuse_drop(relid);
 	fl_state_forget_stream(relid);

@@ -40,6 +40,7 @@
 #include "catalog_internal.h"
 #include "fleetlog/compat.h"
 #include "fleetlog/log.h"
+#include "fleetlog/loop.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_create_stream);
 PG_FUNCTION_INFO_V1(fl_sql_alter_stream);
@@ -427,6 +428,7 @@ fl_sql_drop_stream(PG_FUNCTION_ARGS)
 	const FlMount *mounts = fl_mount_list(&nmounts);
 	char	   *sql;
 
+	fl_loop_refuse_drop(stream);
 	fl_hold_refuse_drop(stream);
 	for (int i = 0; i < nmounts; i++)
 		if (mounts[i].stream == stream && !mounts[i].commands)

@@ -105,7 +105,7 @@ add_record(const FlListRecord *r, FlBatchBuilder *b, FlBuf *scratch, FlBuf *head
 	struct varlena *given = given_headers(r, scratch);
 
 	fl_buf_reset(headers);
-	fl_sql_headers(headers, given, NULL, NULL, r->topic, r->topic ? (int) strlen(r->topic) : 0, -1, false);
+	fl_sql_headers(headers, given, r->tenant, r->device, r->topic, r->topic ? (int) strlen(r->topic) : 0, -1, false);
 	pfree(given);
 	if (fl_batch_builder_add(b, FL_NO_TIMESTAMP, (const uint8 *) r->key, (int64) strlen(r->key),
 							 (const uint8 *) r->payload, (int64) strlen(r->payload),

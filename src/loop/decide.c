@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
 #include "fleetlog/config.h"
@@ -23,7 +24,7 @@
 
 #define MAX_EFFECTS		2000	/* answers beyond it are for the next turn */
 #define RECORD_SLACK	1024	/* names of members, headers, positions */
-#define COMMAND_SLACK	400		/* id, or why it was refused */
+#define COMMAND_SLACK	(2 * FL_LOOP_REFUSAL_MAX)	/* id, or why it was refused, escaped */
 
 /* ---- versions ------------------------------------------------------------------------ */
 
@@ -261,8 +262,16 @@ is_of_the_server(int sqlerrcode)
 	return ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_INSUFFICIENT_RESOURCES || ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_SYSTEM_ERROR;
 }
 
-static char *
-describe(const ErrorData *e)
+char *
+fl_loop_clip(const char *text, int max)
+{
+	int			len = (int) strlen(text);
+
+	return len <= max ? pstrdup(text) : psprintf("%.*s ...", pg_mbcliplen(text, len, max), text);
+}
+
+char *
+fl_loop_describe_error(const ErrorData *e)
 {
 	StringInfoData text;
 
@@ -270,7 +279,7 @@ describe(const ErrorData *e)
 	appendStringInfo(&text, "%s: %s", unpack_sql_state(e->sqlerrcode), e->message);
 	if (e->detail)
 		appendStringInfo(&text, " %s", e->detail);
-	return text.data;
+	return fl_loop_clip(text.data, FL_LOOP_ERROR_MAX);
 }
 
 void
@@ -292,7 +301,7 @@ fl_loop_decide(FlLoopTurn *t)
 		MemoryContextSwitchTo(t->mcxt);
 		e = CopyErrorData();
 		FlushErrorState();
-		t->error = describe(e);
+		t->error = fl_loop_describe_error(e);
 		if (!t->in_policy || is_of_the_server(e->sqlerrcode))
 		{
 			fl_policy_abort(&scope);

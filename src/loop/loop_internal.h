@@ -31,6 +31,10 @@
 /* Longer keys are named by their hash: a key is part of an index entry. */
 #define FL_LOOP_KEY_MAX		512
 
+/* Errors are shown, not kept: a policy says what it likes in them. */
+#define FL_LOOP_ERROR_MAX	2000
+#define FL_LOOP_REFUSAL_MAX	200
+
 typedef struct FlLoopVersion
 {
 	int			number;
@@ -151,6 +155,12 @@ extern List *fl_loop_load_waiting(FlLoopTurn *t, FlLoopKey *key);
 
 /* Everything that policies say, up to the first error, which is then in t->error. */
 extern void fl_loop_decide(FlLoopTurn *t);
+
+/* At most so many bytes of it, in whole characters. */
+extern char *fl_loop_clip(const char *text, int max);
+
+/* SQLSTATE, message and detail, as views show them. */
+extern char *fl_loop_describe_error(const ErrorData *e);
 
 /* ---- in record.c -------------------------------------------------------------------- */
 

@@ -77,15 +77,21 @@ ttl_of(JsonbContainer *command)
 	return DirectFunctionCall3(interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
 
+/* NULL: the reading has none. */
+static char *
+text_of(const FlLoopReading *r, FlAttr att)
+{
+	return r->isnull[att - 1] ? NULL : TextDatumGetCString(r->values[att - 1]);
+}
+
 /* A bare name is that of a device of the reading's tenant. */
 static char *
 device_of(const FlLoopReading *r, JsonbContainer *command)
 {
 	char	   *device = string_member(command, "device");
+	char	   *tenant = text_of(r, FL_ATT_TENANT);
 
-	if (strchr(device, '/') != NULL || r->isnull[FL_ATT_TENANT - 1])
-		return device;
-	return psprintf("%s/%s", TextDatumGetCString(r->values[FL_ATT_TENANT - 1]), device);
+	return strchr(device, '/') != NULL || tenant == NULL ? device : psprintf("%s/%s", tenant, device);
 }
 
 /* Its id, as text.  Runs as the loop's owner. */
@@ -173,7 +179,7 @@ try_command(FlLoopTurn *t, FlLoopEffect *e, JsonbContainer *command, StringInfo 
 	CurrentResourceOwner = owner;
 	if (!ok && ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INSUFFICIENT_RESOURCES &&
 		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_LOCK_NOT_AVAILABLE)
-		return error->message;
+		return fl_loop_clip(error->message, FL_LOOP_REFUSAL_MAX);
 	if (!ok)
 		ReThrowError(error);
 	return NULL;
@@ -324,6 +330,9 @@ make_records(FlLoopTurn *t, bool (*wanted) (const FlLoopEffect *), bool requests
 		if (!wanted(e))
 			continue;
 		r->key = e->reading->key->name;
+		/* Row-level rules for tenants are those of the reading. */
+		r->tenant = text_of(e->reading, FL_ATT_TENANT);
+		r->device = text_of(e->reading, FL_ATT_DEVICE);
 		if (requests)
 		{
 			r->topic = topic_of(t, t->requests, "request", r->key);

@@ -101,7 +101,7 @@ absorb(MemoryContext mcxt)
 	fl_worker_absorb_error(mcxt);
 	FL_COUNT(FL_C_ERRORS, 1);
 	look_within(RETRY_MS);
-	return psprintf("%s: %s", unpack_sql_state(e->sqlerrcode), e->message);
+	return fl_loop_describe_error(e);
 }
 
 /* ---- what loops there are ---------------------------------------------------------------- */
