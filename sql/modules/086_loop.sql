@@ -671,8 +671,8 @@ BEGIN
 		RAISE EXCEPTION 'lease must not be NULL' USING ERRCODE = 'null_value_not_allowed';
 	END IF;
 	error := fleetlog._loop_short(error);
-	-- Another has it by now: it is his to fail.
-	IF lease <> r.lease THEN
+	-- Given back before, or another has it by now: it is his to fail.
+	IF lease <> r.lease OR r.leased_until IS NULL THEN
 		RETURN false;
 	END IF;
 	IF r.attempts >= (SELECT l.max_attempts FROM fleetlog.loop_config l WHERE l."loop" = r."loop") THEN

@@ -413,8 +413,8 @@ DECLARE
 	q fleetlog.shadow_model_request := fleetlog._shadow_pending(s, request, lease);
 BEGIN
 	error := fleetlog._loop_short(error);
-	-- Another has it by now: it is his to fail.
-	IF lease <> q.lease THEN
+	-- Given back before, or another has it by now: it is his to fail.
+	IF lease <> q.lease OR q.leased_until IS NULL THEN
 		RETURN false;
 	END IF;
 	IF q.attempts >= s.max_attempts THEN
