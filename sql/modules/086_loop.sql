@@ -823,13 +823,16 @@ BEGIN
 		INSERT INTO fleetlog.loop_position (loop, shard, log_offset)
 		SELECT l."loop", g, 0 FROM fleetlog.loop_config l JOIN fleetlog.stream_config s ON s.stream = l.source, generate_series(0, s.shards - 1) g
 		WHERE NOT EXISTS (SELECT FROM fleetlog.loop_position o WHERE o."loop" = l."loop" AND o.shard = g)
+			-- Where a loop has none at all, a dump is being restored: the rows are yet to come.
+			AND EXISTS (SELECT FROM fleetlog.loop_position o WHERE o."loop" = l."loop")
 		RETURNING loop, shard)
 	INSERT INTO fleetlog.loop_policy_range (loop, policy_version, shard, from_offset)
 	SELECT a."loop", (SELECT max(p.policy_version) FROM fleetlog.loop_policy p WHERE p."loop" = a."loop"), a.shard, 0 FROM added a;
 	GET DIAGNOSTICS n = ROW_COUNT;
 	INSERT INTO fleetlog.loop_response_position (loop, shard, log_offset)
 	SELECT l."loop", g, 0 FROM fleetlog.loop_config l JOIN fleetlog.stream_config s ON s.stream = l.responses, generate_series(0, s.shards - 1) g
-	WHERE NOT EXISTS (SELECT FROM fleetlog.loop_response_position o WHERE o."loop" = l."loop" AND o.shard = g);
+	WHERE NOT EXISTS (SELECT FROM fleetlog.loop_response_position o WHERE o."loop" = l."loop" AND o.shard = g)
+		AND EXISTS (SELECT FROM fleetlog.loop_response_position o WHERE o."loop" = l."loop");
 	RETURN n;
 END
 $$;
