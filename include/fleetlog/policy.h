@@ -36,9 +36,16 @@ typedef struct FlPolicyScope
 	MemoryContext context;		/* of the caller */
 	ResourceOwner owner;
 	MemoryContext call_context; /* of one call */
+	/* Set after fl_policy_begin; NULL: nobody wants to know. */
+	void		(*on_stuck) (void *arg);
+	void	   *arg;
 } FlPolicyScope;
 
-/* Milliseconds that one call may take in a worker (fleetlog.loop_policy_timeout); 0: no limit. */
+/*
+ * Milliseconds that one call may take in a worker (fleetlog.loop_policy_timeout); 0: no limit.
+ * It is canceled then.  One that catches that, and has not ended after as long again, takes
+ * the process with it: `on_stuck` of the scope is called before, in a signal handler.
+ */
 extern int	fl_policy_timeout_ms;
 
 /* Looks the function up; what it keeps lives in `mcxt`, and holds for this transaction. */

@@ -282,6 +282,14 @@ fl_loop_describe_error(const ErrorData *e)
 	return fl_loop_clip(text.data, FL_LOOP_ERROR_MAX);
 }
 
+static void
+note_stuck(void *arg)
+{
+	FlLoopTurn *t = arg;
+
+	fl_loop_note_stuck(t->loop, t->shard, t->in_offset);
+}
+
 void
 fl_loop_decide(FlLoopTurn *t)
 {
@@ -290,6 +298,8 @@ fl_loop_decide(FlLoopTurn *t)
 	open_versions(t);
 	MemoryContextSwitchTo(t->mcxt);
 	fl_policy_begin(&scope);
+	scope.on_stuck = note_stuck;
+	scope.arg = t;
 	PG_TRY();
 	{
 		call_all(t, &scope);

@@ -179,4 +179,11 @@ extern void fl_loop_note_error(const char *loop, int32 shard, const char *error,
 /* Forgets an error that was tried again, and is over. */
 extern void fl_loop_clear_error(const char *loop, int32 shard);
 
+/* ---- in shmem.c ---------------------------------------------------------------------- */
+
+/* The runner is about to end because a policy does not, at this reading; and what the next runner finds of it. */
+extern void fl_loop_note_stuck(const char *loop, int32 shard, int64 log_offset);
+extern bool fl_loop_was_stuck(char **loop, int32 *shard, int64 *log_offset);
+extern void fl_loop_forget_stuck(void);
+
 #endif							/* FL_LOOP_INTERNAL_H */

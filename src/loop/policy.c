@@ -202,9 +202,57 @@ is_timed(void)
 	return fl_my_slot != NULL && fl_policy_timeout_ms > 0;
 }
 
+/* The scope of the call that is timed. */
+static FlPolicyScope *volatile timed = NULL;
+static TimeoutId stuck_timeout = MAX_TIMEOUTS;
+
+/* A signal handler.  No policy can catch the end of its process. */
+static void
+stuck_handler(void)
+{
+	FlPolicyScope *scope = timed;
+
+	if (scope == NULL)
+		return;
+	if (scope->on_stuck)
+		scope->on_stuck(scope->arg);
+	ProcDiePending = true;
+	InterruptPending = true;
+}
+
+static void
+begin_timed(FlPolicyScope *scope)
+{
+	EnableTimeoutParams timeouts[2] = {
+		{.id = STATEMENT_TIMEOUT,.type = TMPARAM_AFTER,.delay_ms = fl_policy_timeout_ms},
+		{.type = TMPARAM_AFTER}
+	};
+
+	if (!is_timed())
+		return;
+	if (stuck_timeout == MAX_TIMEOUTS)
+		stuck_timeout = RegisterTimeout(USER_TIMEOUT, stuck_handler);
+	timeouts[1].id = stuck_timeout;
+	timeouts[1].delay_ms = Min(fl_policy_timeout_ms, INT_MAX / 2) * 2;
+	timed = scope;
+	enable_timeouts(timeouts, lengthof(timeouts));
+}
+
+static void
+end_timed(void)
+{
+	DisableTimeoutParams timeouts[2] = {{.id = STATEMENT_TIMEOUT}, {.id = stuck_timeout}};
+
+	if (timed == NULL)
+		return;
+	disable_timeouts(timeouts, lengthof(timeouts));
+	timed = NULL;
+}
+
 void
 fl_policy_begin(FlPolicyScope *scope)
 {
+	memset(scope, 0, sizeof(*scope));
 	scope->context = CurrentMemoryContext;
 	scope->owner = CurrentResourceOwner;
 	scope->call_context = AllocSetContextCreate(CurrentMemoryContext, "fleetlog policy call", ALLOCSET_DEFAULT_SIZES);
@@ -234,8 +282,7 @@ void
 fl_policy_abort(FlPolicyScope *scope)
 {
 	checking = false;
-	if (fl_my_slot != NULL)
-		disable_timeout(STATEMENT_TIMEOUT, false);
+	end_timed();
 	RollbackAndReleaseCurrentSubTransaction();
 	leave(scope);
 }
@@ -276,13 +323,11 @@ fl_policy_call(FlPolicyScope *scope, FlPolicy *policy, Datum reading, Jsonb *res
 	SetUserIdAndSecContext(policy->owner, save_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 	MemoryContextSwitchTo(scope->call_context);
 	/* After an error fl_policy_abort takes both back. */
-	if (is_timed())
-		enable_timeout_after(STATEMENT_TIMEOUT, fl_policy_timeout_ms);
+	begin_timed(scope);
 	checking = policy->replayable;
 	result = invoke(policy, reading, response, state, at, &isnull);
 	checking = false;
-	if (is_timed())
-		disable_timeout(STATEMENT_TIMEOUT, false);
+	end_timed();
 	SetUserIdAndSecContext(save_user, save_context);
 	MemoryContextSwitchTo(scope->context);
 	if (!isnull)

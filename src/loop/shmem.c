@@ -7,7 +7,7 @@
  * A refused answer is an error, whose transaction can keep nothing; so it is counted
  * here, by loop, since server start.  Loops share a slot when there are very many.
  *
- * Locks: none, everything is an atomic.
+ * Locks: none: everything is an atomic, or belongs to the runner, of which there is one.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,14 +24,22 @@
 #include "fleetlog/config.h"
 #include "fleetlog/loop.h"
 #include "fleetlog/shmem.h"
+#include "loop_internal.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_loop_refused);
 
 #define SLOTS	1024
 
+#define NAME_MAX_BYTES	64		/* create_loop takes 40 */
+
 typedef struct LoopShared
 {
 	pg_atomic_uint32 runner_wanted;
+	/* The reading at which a policy had to be ended with its runner: written by that, read by the next one. */
+	pg_atomic_uint32 has_stuck;
+	char		stuck_loop[NAME_MAX_BYTES];
+	int32		stuck_shard;
+	int64		stuck_offset;
 	pg_atomic_uint64 refused[SLOTS];
 } LoopShared;
 
@@ -54,6 +62,7 @@ fl_loop_shmem_init(void)
 	if (found)
 		return;
 	pg_atomic_init_u32(&shared->runner_wanted, 0);
+	pg_atomic_init_u32(&shared->has_stuck, 0);
 	for (int i = 0; i < SLOTS; i++)
 		pg_atomic_init_u64(&shared->refused[i], 0);
 }
@@ -80,6 +89,35 @@ fl_loop_want_runner(void)
 	seen = generation;
 	if (pg_atomic_exchange_u32(&shared->runner_wanted, wanted) != wanted)
 		fl_worker_wake(FL_WORKER_LAUNCHER, 0);
+}
+
+/* Also in a signal handler. */
+void
+fl_loop_note_stuck(const char *loop, int32 shard, int64 log_offset)
+{
+	strlcpy(shared->stuck_loop, loop, NAME_MAX_BYTES);
+	shared->stuck_shard = shard;
+	shared->stuck_offset = log_offset;
+	pg_write_barrier();
+	pg_atomic_write_u32(&shared->has_stuck, 1);
+}
+
+bool
+fl_loop_was_stuck(char **loop, int32 *shard, int64 *log_offset)
+{
+	if (pg_atomic_read_u32(&shared->has_stuck) == 0)
+		return false;
+	pg_read_barrier();
+	*loop = pstrdup(shared->stuck_loop);
+	*shard = shared->stuck_shard;
+	*log_offset = shared->stuck_offset;
+	return true;
+}
+
+void
+fl_loop_forget_stuck(void)
+{
+	pg_atomic_write_u32(&shared->has_stuck, 0);
 }
 
 /* _loop_refused(loop, more): add to the count of refused answers, and return it. */

@@ -331,6 +331,30 @@ try_note_error(Loop *loop, int32 number, const char *error, MemoryContext mcxt)
 	PG_END_TRY();
 }
 
+/* A policy that only the end of the last runner has ended: not again, before somebody has looked at it. */
+static void
+stop_stuck(MemoryContext mcxt)
+{
+	char	   *loop;
+	int32		shard;
+	int64		log_offset;
+
+	if (!fl_loop_was_stuck(&loop, &shard, &log_offset))
+		return;
+	PG_TRY();
+	{
+		begin();
+		fl_loop_note_error(loop, shard, "57014: the policy did not end when it was canceled after fleetlog.loop_policy_timeout", log_offset);
+		commit();
+		fl_loop_forget_stuck();
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+	}
+	PG_END_TRY();
+}
+
 static void
 try_advance(Loop *loop, int32 number, MemoryContext mcxt)
 {
@@ -405,6 +429,7 @@ long
 fl_loop_turn(MemoryContext mcxt)
 {
 	wait_ms = LOOK_MS;
+	stop_stuck(mcxt);
 	if (GetCurrentTimestamp() >= next_look || pg_atomic_read_u64(&fl_shared->catalog_generation) != seen_generation)
 		if (!try_load(mcxt))
 			return wait_ms;

@@ -32,6 +32,7 @@ my %bad = (
     'raises' => [ "RAISE EXCEPTION 'no' USING ERRCODE = 'XX001';", qr/^XX001: no/ ],
     'raises megabytes' => [ "RAISE EXCEPTION '%', repeat('x', 3000000);", qr/^P0001: x{100}/ ],
     'never ends' => [ 'LOOP NULL; END LOOP;', qr/^57014: / ],
+    'never ends, and looks away' => [ 'LOOP BEGIN LOOP NULL; END LOOP; EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;', qr/^57014: the policy did not end/ ],
     'returns megabytes' => [ "RETURN jsonb_build_object('decisions', jsonb_build_array(repeat('x', 3000000)));", qr/^LF105: / ],
     'returns something else' => [ "RETURN '[]';", qr/^LF603: / ],
     'commands nothing' => [ "RETURN '{\"commands\": [7]}';", qr/^LF603: / ],
