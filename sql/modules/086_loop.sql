@@ -625,6 +625,17 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_pending(oid, fleetlog.log_position, bigint) IS 'internal: a pending request, locked';
 
+-- A record of a stream of responses: it has the tenant and device of the reading that was asked about.
+CREATE FUNCTION fleetlog._loop_append_response(responses regclass, key text, tenant text, device text, request_shard int, request_offset bigint, body jsonb)
+	RETURNS fleetlog.log_position
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT fleetlog.append(responses, key,
+		convert_to((jsonb_build_object('request', jsonb_build_object('shard', request_shard, 'offset', request_offset)) || body)::text, 'UTF8'),
+		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')), device => device, tenant => tenant)
+$$;
+COMMENT ON FUNCTION fleetlog._loop_append_response(regclass, text, text, text, int, bigint, jsonb) IS 'internal: append what a model has said, or that it has not';
+
 -- Appends the record that ends a request, and notes that it does.
 CREATE FUNCTION fleetlog._loop_end_request(r fleetlog.loop_request, record jsonb) RETURNS fleetlog.log_position
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -632,9 +643,8 @@ AS $$
 DECLARE
 	at fleetlog.log_position;
 BEGIN
-	at := fleetlog.append((SELECT l.responses FROM fleetlog.loop_config l WHERE l."loop" = r."loop"), r.key,
-		convert_to((jsonb_build_object('request', jsonb_build_object('shard', r.request_shard, 'offset', r.request_offset)) || record)::text, 'UTF8'),
-		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')), device => (r.reading).device, tenant => (r.reading).tenant);
+	at := fleetlog._loop_append_response((SELECT l.responses FROM fleetlog.loop_config l WHERE l."loop" = r."loop"), r.key,
+		(r.reading).tenant, (r.reading).device, r.request_shard, r.request_offset, record);
 	UPDATE fleetlog.loop_request l SET response_shard = at.shard, response_offset = at.log_offset
 		WHERE l."loop" = r."loop" AND l.request_shard = r.request_shard AND l.request_offset = r.request_offset;
 	RETURN at;
@@ -889,6 +899,7 @@ GRANT SELECT ON fleetlog.stat_loop TO fleetlog_admin, pg_monitor;
 -- Models need no more than rights on the streams; the functions look at them.
 REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlog._loop_is_restricted(oid, regclass),
 	fleetlog._loop_check_model(oid, regclass, regclass), fleetlog._loop_check_lease(oid, regclass, regclass, int, interval), fleetlog._loop_pending(oid, fleetlog.log_position, bigint),
+	fleetlog._loop_append_response(regclass, text, text, text, int, bigint, jsonb),
 	fleetlog._loop_end_request(fleetlog.loop_request, jsonb), fleetlog._answer(oid, fleetlog.log_position, bigint, jsonb),
 	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int), fleetlog._loop_parse_response(fleetlog.log_record),
 	fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;

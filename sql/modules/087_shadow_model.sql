@@ -215,9 +215,7 @@ DECLARE
 BEGIN
 	EXECUTE format('SELECT r.key, r.tenant, r.device FROM %s r WHERE r.shard = $1 AND r.log_offset = $2', s.requests) INTO asked USING q.request_shard, q.request_offset;
 	DELETE FROM fleetlog.shadow_model_request d WHERE d."loop" = q."loop" AND d.name = q.name AND d.request_shard = q.request_shard AND d.request_offset = q.request_offset;
-	RETURN fleetlog.append(s.responses, asked.key,
-		convert_to((jsonb_build_object('request', jsonb_build_object('shard', q.request_shard, 'offset', q.request_offset)) || body)::text, 'UTF8'),
-		headers => fleetlog.headers(jsonb_build_object('content-type', 'application/json')), device => asked.device, tenant => asked.tenant);
+	RETURN fleetlog._loop_append_response(s.responses, asked.key, asked.tenant, asked.device, q.request_shard, q.request_offset, body);
 END
 $$;
 COMMENT ON FUNCTION fleetlog._shadow_end_request(fleetlog.shadow_model_config, fleetlog.shadow_model_request, jsonb) IS
