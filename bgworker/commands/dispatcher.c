@@ -34,6 +34,7 @@
 #include "fleetlog/command.h"
 #include "fleetlog/config.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/worker.h"
 
 #define BATCH			"500"	/* commands, or records, of a transaction */
@@ -45,8 +46,8 @@
 PGDLLEXPORT void fl_main_commands(Datum arg);
 
 /* When the clock has to be looked at. */
-static TimestampTz next_deadline = 0;
-static TimestampTz next_forget = 0;
+static int64 next_deadline = 0;
+static int64 next_forget = 0;
 
 /* Sum of the durable tails of the stream of commands, -1: there is none. */
 static int64
@@ -128,7 +129,7 @@ take_answers(long *pause_ms)
 static void
 look_at_clock(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64		now = fl_monotonic_us();
 	bool		isnull;
 	int64		us;
 
@@ -158,7 +159,7 @@ go_on_with_jobs(void)
 static long
 run_turn(void)
 {
-	TimestampTz now;
+	int64		now;
 	long		pause_ms = 0;
 
 	send_commands();
@@ -167,7 +168,7 @@ run_turn(void)
 	look_at_clock();
 	if (go_on_with_jobs())
 		return 0;
-	now = GetCurrentTimestamp();
+	now = fl_monotonic_us();
 	if (next_deadline > now)
 		return Max(1, (long) ((next_deadline - now) / 1000));
 	/* It was due, and is: somebody holds the row. */

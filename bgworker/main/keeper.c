@@ -32,6 +32,7 @@
 #include "fleetlog/loop.h"
 #include "fleetlog/session.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
@@ -250,14 +251,14 @@ leave_without_extension(void)
 void
 fl_main_keeper(Datum arg)
 {
-	TimestampTz last_freeze;
+	int64		last_freeze;
 
 	fl_worker_begin(FL_WORKER_KEEPER, 0, true);
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	/* Nothing it commits is worth waiting for the disk; locks go the sooner. */
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	turn_context = AllocSetContextCreate(TopMemoryContext, "fleetlog keeper turn", ALLOCSET_DEFAULT_SIZES);
-	last_freeze = GetCurrentTimestamp();
+	last_freeze = fl_monotonic_us();
 	while (!fl_worker_should_stop())
 	{
 		MemoryContextReset(turn_context);
@@ -270,10 +271,10 @@ fl_main_keeper(Datum arg)
 			leave_without_extension();
 		fl_sessions_keep();
 		look_after_streams();
-		if (GetCurrentTimestamp() - last_freeze >= FREEZE_MS * INT64CONST(1000))
+		if (fl_monotonic_us() - last_freeze >= FREEZE_MS * INT64CONST(1000))
 		{
 			each_stream(fl_log_freeze_stream);
-			last_freeze = GetCurrentTimestamp();
+			last_freeze = fl_monotonic_us();
 		}
 		pgstat_report_stat(false);
 		rest();

@@ -46,6 +46,7 @@
 #include "fleetlog/launcher.h"
 #include "fleetlog/loop.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
@@ -68,9 +69,9 @@ typedef struct FlRole
 	BackgroundWorkerHandle *handle; /* of our last start, until it has ended */
 	bool		running;
 	int			backoff_ms;
-	TimestampTz started_at;
-	TimestampTz next_start;		/* 0: at once */
-	TimestampTz terminated_at;
+	int64		started_at;		/* this and the following by fl_monotonic_us() */
+	int64		next_start;		/* 0: at once */
+	int64		terminated_at;
 } FlRole;
 
 static FlRole roles[FL_MAX_FRONT_DOORS + 10];
@@ -80,7 +81,7 @@ static int	nroles = 0;
 static char logged_reason[160];
 static uint32 seen_retry = 0;
 static int	dormant_backoff_ms = 0;
-static TimestampTz place_seen = 0;	/* when database and role were last there */
+static int64 place_seen = 0;	/* when database and role were last there */
 static bool slots_warned = false;
 
 PGDLLEXPORT void fl_main_launcher(Datum arg);
@@ -314,7 +315,7 @@ slot_of(const FlRole *role)
 }
 
 static void
-schedule(FlRole *role, TimestampTz now)
+schedule(FlRole *role, int64 now)
 {
 	if (now - role->started_at >= SETTLED_MS * INT64CONST(1000) || role->backoff_ms < fl_worker_retry_ms)
 		role->backoff_ms = fl_worker_retry_ms;
@@ -324,7 +325,7 @@ schedule(FlRole *role, TimestampTz now)
 
 /* Find out whether it runs, and plan its next start when it has just ended. */
 static void
-observe(FlRole *role, TimestampTz now)
+observe(FlRole *role, int64 now)
 {
 	bool		running = slot_of(role)->pid != 0;
 
@@ -352,7 +353,7 @@ observe(FlRole *role, TimestampTz now)
 }
 
 static void
-start(FlRole *role, TimestampTz now, bool doors)
+start(FlRole *role, int64 now, bool doors)
 {
 	BackgroundWorker worker;
 
@@ -389,7 +390,7 @@ start(FlRole *role, TimestampTz now, bool doors)
 }
 
 static void
-stop(FlRole *role, TimestampTz now)
+stop(FlRole *role, int64 now)
 {
 	int			pid = slot_of(role)->pid;
 
@@ -420,7 +421,7 @@ forget_pauses(void)
  * ready: the extension was seen, so that everybody is of use.
  */
 static void
-supervise(bool active, bool ready, bool doors, TimestampTz now)
+supervise(bool active, bool ready, bool doors, int64 now)
 {
 	for (int i = 0; i < nroles; i++)
 	{
@@ -439,7 +440,7 @@ supervise(bool active, bool ready, bool doors, TimestampTz now)
 
 /* Milliseconds until something has to be done without a wake-up. */
 static long
-next_look(TimestampTz now, TimestampTz next_check)
+next_look(int64 now, int64 next_check)
 {
 	long		wait = LOOK_MS;
 
@@ -481,7 +482,7 @@ may_run(bool doors)
 }
 
 static bool
-look_for_place(TimestampTz now, TimestampTz *next_check)
+look_for_place(int64 now, int64 *next_check)
 {
 	char		reason[160];
 	const char *hint = "";
@@ -571,8 +572,8 @@ fl_main_launcher(Datum arg)
 	seen_retry = pg_atomic_read_u32(&fl_core->retry_now);
 	while (!fl_worker_should_stop())
 	{
-		TimestampTz now = GetCurrentTimestamp();
-		TimestampTz next_check = 0;
+		int64		now = fl_monotonic_us();
+		int64		next_check = 0;
 		bool		reload = ConfigReloadPending;
 		bool		doors;
 		bool		active;

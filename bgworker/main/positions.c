@@ -31,6 +31,7 @@
 
 #include "fleetlog/groups.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/topic_admin.h"
 #include "fleetlog/worker.h"
 
@@ -52,7 +53,7 @@ static MemoryContext turn_context;
 
 /* Admin requests are gone through in rounds: the last one that was done or tried, and when the next round may begin. */
 static uint64 admin_last = 0;
-static TimestampTz admin_not_before = 0;
+static int64 admin_not_before = 0;	/* by fl_monotonic_us() */
 
 static void
 keep(Job *job, const FlGroupRequest *request, const uint8 *body)
@@ -101,7 +102,7 @@ collect(Job *jobs, Job *admin, bool *waiting)
 			keep(&first, &request, out->data);
 	}
 	*waiting = first.id != 0;
-	if (admin->id == 0 && first.id != 0 && GetCurrentTimestamp() >= admin_not_before)
+	if (admin->id == 0 && first.id != 0 && fl_monotonic_us() >= admin_not_before)
 		*admin = first;
 	if (admin->id != 0)
 		admin_last = admin->id;
@@ -266,7 +267,7 @@ run_admin(Job *job)
 
 		if (fl_topic_admin_may_pass(&admin, error) && again <= admin.deadline)
 		{
-			admin_not_before = again;
+			admin_not_before = fl_monotonic_us() + ADMIN_PAUSE_MS * INT64CONST(1000);
 			return;
 		}
 		/* The message may have to be converted. */
@@ -283,7 +284,7 @@ idle_ms(bool admins_wait)
 {
 	if (!admins_wait)
 		return 10000;
-	return 1 + (long) Max(admin_not_before - GetCurrentTimestamp(), 0) / 1000;
+	return 1 + (long) Max(admin_not_before - fl_monotonic_us(), 0) / 1000;
 }
 
 void

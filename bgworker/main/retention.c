@@ -35,7 +35,6 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -53,6 +52,7 @@
 #include "fleetlog/log.h"
 #include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 #include "worker_internal.h"
@@ -96,20 +96,6 @@ static HTAB *memories = NULL;
 static uint64 pass = 0;
 static bool look_for_detached = true;	/* a predecessor may have left some behind */
 static MemoryContext turn_context;	/* the keeper's: reset at each of its turns */
-
-/*
- * Microseconds for pauses and the grace.  Not the time of day: were that set back
- * by an hour, nothing would be tried again for so long, and forward, the grace
- * would be over at once.
- */
-static int64
-steady_now(void)
-{
-	instr_time	t;
-
-	INSTR_TIME_SET_CURRENT(t);
-	return (int64) INSTR_TIME_GET_MICROSEC(t);
-}
 
 static void
 make_tables(void)
@@ -390,7 +376,7 @@ look(Step *s)
 static bool
 looked_lately(ShardMemory *m, const FlStreamInfo *stream)
 {
-	int64		now = steady_now();
+	int64		now = fl_monotonic_us();
 	TimestampTz wall = fl_wall_now();
 	int64		look_ms = MAX_LOOK_MS;
 
@@ -619,7 +605,7 @@ leaving_entry(Oid leaf)
 	{
 		memset(l, 0, sizeof(*l));
 		l->leaf = leaf;
-		l->since = steady_now();
+		l->since = fl_monotonic_us();
 		l->since_wall = GetCurrentTimestamp();
 	}
 	l->pass = pass;
@@ -634,7 +620,7 @@ static void
 evict(Step *s)
 {
 	Leaving    *l = leaving_entry(s->seg.leaf);
-	int64		now = steady_now();
+	int64		now = fl_monotonic_us();
 	bool		all = now - l->since > ((int64) fl_retention_grace_ms + NEWCOMER_GRACE_MS) * 1000;
 	ListCell   *lc;
 	bool		any = false;
@@ -707,7 +693,7 @@ try_leave(Step *s, Leaving *l, int64 now)
 static void
 segment_leaves(Step *s)
 {
-	int64		now = steady_now();
+	int64		now = fl_monotonic_us();
 	Leaving    *l = leaving_entry(s->seg.leaf);
 
 	if (now < l->next_try)

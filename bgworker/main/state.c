@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "fleetlog/shmem.h"
 #include "fleetlog/state.h"
 #include "fleetlog/worker.h"
 
@@ -121,8 +122,8 @@ rest(const volatile Turn *turn)
 void
 fl_main_state(Datum arg)
 {
-	TimestampTz last_purge;
-	TimestampTz last_look = 0;
+	int64		last_purge;
+	int64		last_look = 0;
 	Turn		turn = {0};
 
 	fl_worker_begin(FL_WORKER_STATE, 0, true);
@@ -130,10 +131,10 @@ fl_main_state(Datum arg)
 	/* What it commits is answered to publishers: flushed, but no standby is waited for here. */
 	SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
 	turn.mcxt = AllocSetContextCreate(TopMemoryContext, "fleetlog state turn", ALLOCSET_DEFAULT_SIZES);
-	last_purge = GetCurrentTimestamp();
+	last_purge = fl_monotonic_us();
 	while (!fl_worker_should_stop())
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		int64		now = fl_monotonic_us();
 
 		turn.purge = now - last_purge >= PURGE_MS * INT64CONST(1000);
 		turn.look = now - last_look >= LOOK_MS * INT64CONST(1000);

@@ -374,6 +374,13 @@ extern TimestampTz fl_clock_tick(void);
 extern TimestampTz fl_wall_now(void);	/* GetCurrentTimestamp + test offset */
 
 /*
+ * Microseconds for pauses and graces.  Not the time of day: were that set back by
+ * an hour, nothing would be tried again for so long, and forward, a grace would be
+ * over at once.
+ */
+extern int64 fl_monotonic_us(void);
+
+/*
  * Transaction budget: take one transaction id; returns 0 when granted, else
  * microseconds to wait before asking again (fleetlog.max_xids_per_second).
  */

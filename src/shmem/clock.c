@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "portability/instr_time.h"
 #include "utils/timestamp.h"
 
 #include "fleetlog/settings.h"
@@ -20,6 +21,15 @@ TimestampTz
 fl_wall_now(void)
 {
 	return GetCurrentTimestamp() + (int64) fl_clock_offset_ms * 1000;
+}
+
+int64
+fl_monotonic_us(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
 }
 
 TimestampTz

@@ -59,6 +59,7 @@ typedef struct Fold
 	int64		lag_us;
 	int64		stretch_us;		/* lag in force */
 	TimestampTz flushed_at;
+	int64		flushed_us;		/* the same by fl_monotonic_us() */
 	TransactionId flush_xid;	/* of the last flush */
 	int			nshards;
 	FlLogPosition *cursors;		/* by shard: what has been read */
@@ -143,6 +144,7 @@ add_fold(const FlMount *m, int nshards)
 		f->stream = m->stream;
 		f->lag_us = m->state_lag_us;
 		f->flushed_at = GetCurrentTimestamp();
+		f->flushed_us = fl_monotonic_us();
 	}
 	/* Of several mounts with one table the shortest lag holds. */
 	f->lag_us = f->wanted ? Min(f->lag_us, m->state_lag_us) : m->state_lag_us;
@@ -340,20 +342,20 @@ some_are_full(void)
 }
 
 static bool
-is_due(Fold *f, TimestampTz now, bool awaited)
+is_due(Fold *f, int64 now, bool awaited)
 {
 	if (!has_news(f))
 		return false;
 	/* Slots are short: everybody gives back what he has. */
 	if (some_are_full())
 		return true;
-	if (awaited && now - f->flushed_at >= Min(f->lag_us, AWAITED_US))
+	if (awaited && now - f->flushed_us >= Min(f->lag_us, AWAITED_US))
 		return true;
-	if (now - f->flushed_at < f->lag_us)
+	if (now - f->flushed_us < f->lag_us)
 		return false;
 	if (f->stretch_us > f->lag_us && !is_pinned(f))
 		f->stretch_us = f->lag_us;
-	return now - f->flushed_at >= f->stretch_us;
+	return now - f->flushed_us >= f->stretch_us;
 }
 
 static void
@@ -448,6 +450,7 @@ flush(Fold *f)
 	f->early += f->full ? 1 : 0;
 	f->dirty = f->full = false;
 	f->flushed_at = GetCurrentTimestamp();
+	f->flushed_us = fl_monotonic_us();
 	f->stretch_us = pinned ? Min(f->stretch_us * 2, Max(MAX_STRETCH_US, f->lag_us)) : f->lag_us;
 	return true;
 }
@@ -485,14 +488,14 @@ read_all(void)
 
 /* Milliseconds until a flush is due or there is more to read; -1: nothing to do. */
 static long
-next_wait(TimestampTz now)
+next_wait(int64 now)
 {
 	long		wait = -1;
 
 	for (int i = 0; i < nfolds; i++)
 	{
 		Fold	   *f = &folds[i];
-		long		left = Max(1, (long) ((f->flushed_at + f->lag_us - now) / 1000) + 1);
+		long		left = Max(1, (long) ((f->flushed_us + f->lag_us - now) / 1000) + 1);
 
 		for (int32 s = 0; s < f->nshards; s++)
 			if (!f->full && f->cursors[s].offset < shard_end(f, s))
@@ -510,7 +513,7 @@ next_wait(TimestampTz now)
 long
 fl_state_fold_run(MemoryContext turn)
 {
-	TimestampTz now;
+	int64		now;
 	long		wait;
 	bool		due[FL_MAX_FOLDS] = {false};
 	bool		awaited;
@@ -522,7 +525,7 @@ fl_state_fold_run(MemoryContext turn)
 		decoder = fl_batch_decoder_create(fold_context);
 	}
 	read_all();
-	now = GetCurrentTimestamp();
+	now = fl_monotonic_us();
 	awaited = fl_state_flush_is_awaited();
 	StartTransactionCommand();
 	for (int i = 0; i < nfolds && i < FL_MAX_FOLDS; i++)
@@ -536,7 +539,7 @@ fl_state_fold_run(MemoryContext turn)
 	}
 	StartTransactionCommand();
 	publish_positions();
-	wait = next_wait(GetCurrentTimestamp());
+	wait = next_wait(fl_monotonic_us());
 	CommitTransactionCommand();
 	pg_atomic_write_u32(fl_state_follows(), nfolds > 0 || fl_state_has_shadows() ? 1 : 0);
 	MemoryContextSwitchTo(turn);

@@ -27,6 +27,7 @@
 
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
+#include "fleetlog/shmem.h"
 #include "state_internal.h"
 
 #define PAGE_MAX	256			/* values looked at, and written, in one transaction */
@@ -185,8 +186,8 @@ write_rows(PendingPage *p, int first, int last)
 static void
 report_error(void)
 {
-	static TimestampTz reported = 0;
-	TimestampTz now = GetCurrentTimestamp();
+	static int64 reported = 0;
+	int64		now = fl_monotonic_us();
 
 	if (reported != 0 && now - reported < REPORT_US)
 		return;

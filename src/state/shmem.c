@@ -21,6 +21,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "fleetlog/shmem.h"
 #include "state_internal.h"
 
 PG_FUNCTION_INFO_V1(fl_sql_stat_state);
@@ -34,7 +35,7 @@ typedef struct Waiting
 	Oid			stream;
 	int32		shard;
 	int64		log_offset;
-	TimestampTz since;
+	int64		since;			/* by fl_monotonic_us() */
 } Waiting;
 
 typedef struct StateShared
@@ -118,7 +119,7 @@ fl_state_wait_add(Oid stream, int32 shard, int64 log_offset)
 	else if (find(stream, shard, log_offset) < 0)
 	{
 		shared->list[n] = (Waiting) {
-			.stream = stream,.shard = shard,.log_offset = log_offset,.since = GetCurrentTimestamp()
+			.stream = stream,.shard = shard,.log_offset = log_offset,.since = fl_monotonic_us()
 		};
 		pg_atomic_write_u32(&shared->n, (uint32) n + 1);
 	}
@@ -163,7 +164,7 @@ is_listed(const Waiting *w, const FlStateChange *list, int n)
 void
 fl_state_wait_keep_only(const FlStateChange *list, int n)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64		now = fl_monotonic_us();
 
 	if (pg_atomic_read_u32(&shared->n) == 0 && pg_atomic_read_u32(&shared->overflow) == 0)
 		return;
