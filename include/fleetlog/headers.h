@@ -105,6 +105,9 @@ extern void fl_header_iter_init(FlHeaderIter *it, const uint8_t *headers, size_t
 /* Over a record's Kafka array and attributes byte. */
 extern void fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved, const uint8_t *array, size_t len);
 
+/* Over an array without its count, as a record of the log has it (FlLogRecord). */
+extern void fl_header_iter_init_record(FlHeaderIter *it, int reserved, int32_t count, const uint8_t *array, size_t len);
+
 /*
  * True and the next header, or false at the end; then it->result says whether
  * the whole list was well formed (bounds, limits, no bytes left over).  UTF-8

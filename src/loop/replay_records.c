@@ -317,47 +317,66 @@ parse_position(const char *text, int32 len, FlPosition *at)
 	return true;
 }
 
+/* That of MQTT is a property, that of Kafka a header like others; the property goes first. */
 static bool
 correlation(const FlLogRecord *rec, FlPosition *at)
 {
 	FlHeaderIter it;
 	FlHeader	h;
+	bool		found = false;
 
-	fl_header_iter_init_kafka(&it, (uint8) rec->reserved, rec->headers, rec->headers_len);
-	while (fl_header_iter_next(&it, &h))
-		if (h.is_reserved && h.name_len == 16 && memcmp(h.name, "correlation-data", 16) == 0)
-			return parse_position((const char *) h.value, h.value_len, at);
-	return false;
+	fl_header_iter_init_record(&it, rec->reserved, rec->headers_count, rec->headers, rec->headers ? (size_t) rec->headers_len : 0);
+	/* Those of fleetlog and MQTT stand before all others. */
+	while (!found && fl_header_iter_next(&it, &h))
+		found = h.name_len == 16 && memcmp(h.name, "correlation-data", 16) == 0;
+	return found && parse_position((const char *) h.value, h.value_len, at);
 }
 
-/* {"request": {...} or "0:12"}, or the header, which makes the whole payload the response. */
+static Jsonb *
+unanswered(void)
+{
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{\"unanswered\": true}")));
+}
+
+/* {"request": {...} or "0:12", "response": ...}; *response is NULL where it says that there is none. */
+static bool
+names_request(Jsonb *json, JsonbValue *request, Jsonb **response)
+{
+	JsonbValue	v;
+
+	if (!JB_ROOT_IS_OBJECT(json) || getKeyJsonValueFromContainer(&json->root, "request", 7, request) == NULL)
+		return false;
+	*response = NULL;
+	if (getKeyJsonValueFromContainer(&json->root, "response", 8, &v) != NULL)
+		*response = JsonbValueToJsonb(&v);
+	return *response != NULL ||
+		(getKeyJsonValueFromContainer(&json->root, "unanswered", 10, &v) != NULL && v.type == jbvBool && v.val.boolean);
+}
+
+/* As _loop_parse_response() has it: a record that names its request, or the header, by which the whole payload is the response. */
 static void
 take_response(Walk *walk, int32 shard, const FlLogRecord *rec)
 {
 	FlPosition	request;
 	FlPosition	at = {.shard = shard,.offset = rec->log_offset};
 	Jsonb	   *json = parse_payload(rec, true);
-	Jsonb	   *body;
+	Jsonb	   *body = NULL;
 	JsonbValue	v;
 
 	if (json == NULL)
 		return;
-	if (correlation(rec, &request))
-		body = json;
-	else
+	if (names_request(json, &v, &body))
 	{
-		if (!JB_ROOT_IS_OBJECT(json) || getKeyJsonValueFromContainer(&json->root, "request", 7, &v) == NULL)
-			return;
 		if (v.type == jbvString ? !parse_position(v.val.string.val, v.val.string.len, &request) :
 			!fl_json_position(&json->root, "request", &request))
 			return;
-		if (getKeyJsonValueFromContainer(&json->root, "response", 8, &v) != NULL)
-			body = JsonbValueToJsonb(&v);
-		else if (getKeyJsonValueFromContainer(&json->root, "unanswered", 10, &v) != NULL && v.type == jbvBool && v.val.boolean)
-			body = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{\"unanswered\": true}")));
-		else
-			return;
+		if (body == NULL)
+			body = unanswered();
 	}
+	else if (correlation(rec, &request))
+		body = json;
+	else
+		return;
 	sort_put(walk->out, request, FL_RECORDED_RESPONSE, at, rec->ts, body);
 }
 

@@ -88,7 +88,7 @@ record_matches(const FlTailReader *r, const FlLogRecord *rec)
 
 	if (r->filter == NULL)
 		return true;
-	fl_header_iter_init_kafka(&it, (uint8) rec->reserved, rec->headers, rec->headers_len);
+	fl_header_iter_init_record(&it, rec->reserved, rec->headers_count, rec->headers, rec->headers ? (size_t) rec->headers_len : 0);
 	while (rec->reserved > 0 && fl_header_iter_next(&it, &h) && h.is_reserved)
 		if (h.name_len == strlen("fl.topic") && memcmp(h.name, "fl.topic", h.name_len) == 0)
 			return h.value_len > 0 && topic_matches(r, h.value, h.value_len);

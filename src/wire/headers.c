@@ -125,14 +125,22 @@ fl_headers_builder_end(FlHeadersBuilder *b)
 void
 fl_header_iter_init_kafka(FlHeaderIter *it, uint8_t reserved, const uint8_t *array, size_t len)
 {
+	FlReader r;
 	int32_t count;
 
+	fl_reader_init(&r, array, len);
+	count = fl_read_varint(&r);
+	fl_header_iter_init_record(it, reserved, r.failed ? -1 : count, r.pos, (size_t) (r.end - r.pos));
+}
+
+void
+fl_header_iter_init_record(FlHeaderIter *it, int reserved, int32_t count, const uint8_t *array, size_t len)
+{
 	fl_reader_init(&it->r, array, len);
 	it->next = 0;
 	it->reserved = reserved;
 	it->result = FL_OK;
-	count = fl_read_varint(&it->r);
-	if (it->r.failed || count < 0)
+	if (count < 0)
 		it->result = FL_MALFORMED;
 	else if (count > FL_HEADERS_MAX_COUNT)
 		it->result = FL_TOO_LARGE;

@@ -97,3 +97,13 @@ SELECT fleetlog.create_stream('po_long');
 SELECT count(fleetlog.append('po_long', 'k', 'x')) FROM generate_series(1, 1000) n;
 SELECT key, next FROM fleetlog.poll('po_long', filter => 'never/#', wait => '10 ms');
 SELECT fleetlog.drop_stream('po_long'), fleetlog.drop_stream('po');
+
+-- The topic of a record whose key is another is in its header.
+SELECT fleetlog.create_stream('po_topic');
+SELECT fleetlog.mount('po/', 'po_topic', record_key => '{level 2}');
+BEGIN;
+SELECT fleetlog.publish('po/a/t', '1'), fleetlog.publish('po/b/t', '2');
+COMMIT;
+SELECT key, fleetlog.text(payload) AS payload FROM fleetlog.poll('po_topic', '{}', filter => 'po/b/#');
+SELECT key, next FROM fleetlog.poll('po_topic', '{}', filter => 'a');
+SELECT fleetlog.unmount('po/'), fleetlog.drop_stream('po_topic');
