@@ -98,6 +98,7 @@ CREATE TABLE fleetlog.loop_request (
 	attempts int NOT NULL DEFAULT 0,
 	lease bigint,
 	leases bigint[] NOT NULL DEFAULT '{}',
+	leased_at timestamptz,
 	leased_until timestamptz,
 	leased_by text,
 	last_error text,
@@ -364,7 +365,7 @@ CREATE FUNCTION fleetlog.create_loop(name text, source regclass, policy regproce
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
-	shards int := (SELECT s.shards FROM fleetlog.stream s WHERE s.stream OPERATOR(pg_catalog.=) source);
+	like_source fleetlog.stream;
 BEGIN
 	IF name IS NULL OR NOT name OPERATOR(pg_catalog.~) '^[A-Za-z0-9_-]{1,40}$' THEN
 		RAISE EXCEPTION 'the name of a loop must be 1 to 40 letters, digits, _ or -' USING ERRCODE = 'invalid_parameter_value';
@@ -372,9 +373,14 @@ BEGIN
 	IF EXISTS (SELECT FROM fleetlog.loop l WHERE l."loop" OPERATOR(pg_catalog.=) name) THEN
 		RAISE EXCEPTION 'loop "%" already exists', name USING ERRCODE = 'duplicate_object';
 	END IF;
-	requests := coalesce(requests, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_request')), shards => coalesce(shards, 1)));
-	responses := coalesce(responses, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_response')), shards => coalesce(shards, 1)));
-	decisions := coalesce(decisions, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_decision')), shards => coalesce(shards, 1)));
+	-- What a loop has done must not be less sure than what it did it from: a decision that a failover takes back would be made again.
+	SELECT * INTO like_source FROM fleetlog.stream s WHERE s.stream OPERATOR(pg_catalog.=) source;
+	requests := coalesce(requests, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_request')),
+		shards => coalesce(like_source.shards, 1), durability => coalesce(like_source.durability, 'local')));
+	responses := coalesce(responses, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_response')),
+		shards => coalesce(like_source.shards, 1), durability => coalesce(like_source.durability, 'local')));
+	decisions := coalesce(decisions, fleetlog.create_stream(pg_catalog.quote_ident(pg_catalog.concat(name, '_decision')),
+		shards => coalesce(like_source.shards, 1), durability => coalesce(like_source.durability, 'local')));
 	PERFORM fleetlog._loop_register(name, source, policy, model, version, parameters, command_prefix, evidence, max_attempts, replayable,
 		requests, responses, decisions, answer_timeout, positions);
 	RETURN name;
@@ -562,12 +568,13 @@ BEGIN
 		WITH due AS (
 			SELECT r.request_shard, r.request_offset FROM fleetlog.loop_request r
 			WHERE r."loop" = c."loop" AND r.response_offset IS NULL AND r.attempts < c.max_attempts
-				AND (r.leased_until IS NULL OR r.leased_until <= clock_timestamp())
+				-- Given later than now: the clock was set back, and nobody knows when it ends.
+				AND (r.leased_until IS NULL OR r.leased_until <= clock_timestamp() OR r.leased_at > clock_timestamp())
 				AND (c.answer_timeout IS NULL OR r.asked_at + c.answer_timeout > clock_timestamp())
 			ORDER BY r.asked_at, r.request_shard, r.request_offset LIMIT _next_request.max FOR UPDATE SKIP LOCKED),
 		given AS (
 			UPDATE fleetlog.loop_request r SET attempts = r.attempts + 1, lease = g.number, leases = r.leases || g.number,
-				leased_until = clock_timestamp() + _next_request.lease_time, leased_by = caller::regrole::text
+				leased_at = clock_timestamp(), leased_until = clock_timestamp() + _next_request.lease_time, leased_by = caller::regrole::text
 			FROM (SELECT d.*, nextval('fleetlog.loop_lease_seq') AS number FROM due d) g
 			WHERE r."loop" = c."loop" AND r.request_shard = g.request_shard AND r.request_offset = g.request_offset
 			RETURNING r.*)
@@ -712,9 +719,12 @@ DECLARE
 	n bigint := 0;
 BEGIN
 	SELECT * INTO c FROM fleetlog.loop_config l WHERE l."loop" = _loop_expire.loop;
+	-- The clock was set back: what was asked by the other time has all its time from now on.
+	UPDATE fleetlog.loop_request q SET asked_at = clock_timestamp()
+		WHERE q."loop" = c."loop" AND q.response_offset IS NULL AND q.asked_at > clock_timestamp();
 	FOR r IN SELECT q.* FROM fleetlog.loop_request q
 		WHERE q."loop" = c."loop" AND q.response_offset IS NULL
-			AND (q.attempts >= c.max_attempts AND (q.leased_until IS NULL OR q.leased_until <= clock_timestamp()) OR q.asked_at + c.answer_timeout <= clock_timestamp())
+			AND (q.attempts >= c.max_attempts AND (q.leased_until IS NULL OR q.leased_until <= clock_timestamp() OR q.leased_at > clock_timestamp()) OR q.asked_at + c.answer_timeout <= clock_timestamp())
 		ORDER BY q.request_shard, q.request_offset LIMIT max FOR UPDATE SKIP LOCKED
 	LOOP
 		PERFORM fleetlog._loop_end_request(r, jsonb_strip_nulls(jsonb_build_object('unanswered', true, 'attempts', r.attempts, 'error', r.last_error)));
@@ -781,6 +791,7 @@ DECLARE
 	r fleetlog.loop_request;
 	rec fleetlog.log_record;
 	said record;
+	head bigint;
 	n bigint := 0;
 BEGIN
 	SELECT * INTO p FROM fleetlog.loop_response_position o WHERE o."loop" = _loop_intake.loop AND o.shard = _loop_intake.shard FOR UPDATE SKIP LOCKED;
@@ -788,7 +799,13 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN 0;
 	END IF;
-	p.log_offset := greatest(p.log_offset, fleetlog.head(c.responses, p.shard));
+	head := fleetlog.head(c.responses, p.shard);
+	IF head > p.log_offset THEN
+		-- An answer that was removed before it was taken is none: its request is asked again.
+		UPDATE fleetlog.loop_request q SET response_shard = NULL, response_offset = NULL
+			WHERE q."loop" = c."loop" AND q.response_shard = p.shard AND q.response_offset < head AND q.responded_at IS NULL;
+		p.log_offset := head;
+	END IF;
 	FOR rec IN SELECT * FROM fleetlog.read(c.responses, p.shard, p.log_offset, _loop_intake.max) LOOP
 		said := fleetlog._loop_parse_response(rec);
 		IF said.request_offset IS NULL THEN
@@ -805,7 +822,7 @@ BEGIN
 			ELSIF r.response_offset IS NULL AND said.unanswered THEN
 				-- Only the runner and fail_request() say so.
 				p.malformed := p.malformed + 1;
-			ELSIF r.response_offset IS NULL AND NOT coalesce(said.lease = ANY (r.leases), true) THEN
+			ELSIF r.response_offset IS NULL AND said.lease IS NOT NULL AND NOT said.lease = ANY (r.leases) THEN
 				p.late := p.late + 1;
 			ELSE
 				UPDATE fleetlog.loop_request q SET response_shard = p.shard, response_offset = rec.log_offset, response = said.response, responded_at = rec.ts
@@ -901,6 +918,6 @@ REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlo
 	fleetlog._loop_check_model(oid, regclass, regclass), fleetlog._loop_check_lease(oid, regclass, regclass, int, interval), fleetlog._loop_pending(oid, fleetlog.log_position, bigint),
 	fleetlog._loop_append_response(regclass, text, text, text, int, bigint, jsonb),
 	fleetlog._loop_end_request(fleetlog.loop_request, jsonb), fleetlog._answer(oid, fleetlog.log_position, bigint, jsonb),
-	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int), fleetlog._loop_parse_response(fleetlog.log_record),
+	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int),
 	fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._loop_refused(text, int) TO fleetlog_admin, pg_monitor;

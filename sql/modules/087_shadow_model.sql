@@ -40,17 +40,37 @@ CREATE TABLE fleetlog.shadow_model_request (
 	attempts int NOT NULL DEFAULT 0,
 	lease bigint,
 	leases bigint[] NOT NULL DEFAULT '{}',
+	leased_at timestamptz,
 	leased_until timestamptz,
 	leased_by text,
 	last_error text,
+	response_shard int,
+	response_offset bigint,
 	PRIMARY KEY (loop, name, request_shard, request_offset)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE fleetlog.shadow_model_request IS 'requests that a shadow model was given and has not answered';
+CREATE INDEX shadow_model_request_open ON fleetlog.shadow_model_request (loop, name, request_offset, request_shard) WHERE response_offset IS NULL;
+COMMENT ON TABLE fleetlog.shadow_model_request IS 'requests that a shadow model was given and has not answered, or whose answer the runner has not seen';
+
+CREATE TABLE fleetlog.shadow_model_position (
+	loop text NOT NULL,
+	name text NOT NULL,
+	shard int NOT NULL CHECK (shard >= 0),
+	log_offset bigint NOT NULL CHECK (log_offset >= 0),
+	late bigint NOT NULL DEFAULT 0,
+	malformed bigint NOT NULL DEFAULT 0,
+	PRIMARY KEY (loop, name, shard)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE fleetlog.shadow_model_position IS 'how far the answers of a shadow model have been taken from each shard of their stream, and what could not be used there';
 
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.shadow_model_config', '');
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.shadow_model_range', '');
 SELECT pg_catalog.pg_extension_config_dump('fleetlog.shadow_model_request', '');
-REVOKE ALL ON fleetlog.shadow_model_config, fleetlog.shadow_model_range, fleetlog.shadow_model_request FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('fleetlog.shadow_model_position', '');
+REVOKE ALL ON fleetlog.shadow_model_config, fleetlog.shadow_model_range, fleetlog.shadow_model_request, fleetlog.shadow_model_position FROM PUBLIC;
+
+-- The runner takes answers of the shadow models that it knows.
+CREATE TRIGGER catalog_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fleetlog.shadow_model_config
+	FOR EACH STATEMENT EXECUTE FUNCTION fleetlog._catalog_changed();
 
 -- drop_loop takes the shadows of a loop along; their streams stay, as its own do.
 CREATE FUNCTION fleetlog._shadow_loop_dropped() RETURNS trigger
@@ -59,6 +79,7 @@ AS $$
 BEGIN
 	DELETE FROM fleetlog.shadow_model_request q WHERE q."loop" = OLD."loop";
 	DELETE FROM fleetlog.shadow_model_range r WHERE r."loop" = OLD."loop";
+	DELETE FROM fleetlog.shadow_model_position p WHERE p."loop" = OLD."loop";
 	DELETE FROM fleetlog.shadow_model_config s WHERE s."loop" = OLD."loop";
 	RETURN NULL;
 END
@@ -128,6 +149,8 @@ BEGIN
 	END IF;
 	INSERT INTO fleetlog.shadow_model_config (loop, name, requests, responses, owner, model, version, parameters, max_attempts)
 		VALUES (c."loop", name, c.requests, responses, caller::regrole, model, version, parameters, max_attempts) RETURNING * INTO s;
+	INSERT INTO fleetlog.shadow_model_position (loop, name, shard, log_offset)
+		SELECT s."loop", s.name, g, fleetlog.tail(responses, g) FROM fleetlog.stream_config k, generate_series(0, k.shards - 1) g WHERE k.stream = responses;
 	IF ranges IS NULL THEN
 		SELECT jsonb_object_agg(g, jsonb_build_array(jsonb_build_array(r.first, CASE WHEN to_ts IS NOT NULL THEN greatest(r.first, r.last) END))) INTO ranges
 		FROM fleetlog.stream_config k CROSS JOIN LATERAL generate_series(0, k.shards - 1) g
@@ -178,6 +201,7 @@ BEGIN
 	END IF;
 	DELETE FROM fleetlog.shadow_model_request q WHERE q."loop" = s."loop" AND q.name = s.name;
 	DELETE FROM fleetlog.shadow_model_range r WHERE r."loop" = s."loop" AND r.name = s.name;
+	DELETE FROM fleetlog.shadow_model_position p WHERE p."loop" = s."loop" AND p.name = s.name;
 	DELETE FROM fleetlog.shadow_model_config k WHERE k."loop" = s."loop" AND k.name = s.name;
 END
 $$;
@@ -206,16 +230,19 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._shadow_find(oid, text, text) IS 'internal: a shadow model that the caller may answer for';
 
--- Appends the record that ends a request, and forgets it.
+-- Appends the record that ends a request, and notes that it does.
 CREATE FUNCTION fleetlog._shadow_end_request(s fleetlog.shadow_model_config, q fleetlog.shadow_model_request, body jsonb) RETURNS fleetlog.log_position
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	asked record;
+	at fleetlog.log_position;
 BEGIN
 	EXECUTE format('SELECT r.key, r.tenant, r.device FROM %s r WHERE r.shard = $1 AND r.log_offset = $2', s.requests) INTO asked USING q.request_shard, q.request_offset;
-	DELETE FROM fleetlog.shadow_model_request d WHERE d."loop" = q."loop" AND d.name = q.name AND d.request_shard = q.request_shard AND d.request_offset = q.request_offset;
-	RETURN fleetlog._loop_append_response(s.responses, asked.key, asked.tenant, asked.device, q.request_shard, q.request_offset, body);
+	at := fleetlog._loop_append_response(s.responses, asked.key, asked.tenant, asked.device, q.request_shard, q.request_offset, body);
+	UPDATE fleetlog.shadow_model_request d SET response_shard = at.shard, response_offset = at.log_offset
+		WHERE d."loop" = q."loop" AND d.name = q.name AND d.request_shard = q.request_shard AND d.request_offset = q.request_offset;
+	RETURN at;
 END
 $$;
 COMMENT ON FUNCTION fleetlog._shadow_end_request(fleetlog.shadow_model_config, fleetlog.shadow_model_request, jsonb) IS
@@ -293,7 +320,7 @@ BEGIN
 	parameters := coalesce(s.parameters, j -> 'parameters');
 	ask := j -> 'ask';
 	UPDATE fleetlog.shadow_model_request d SET attempts = d.attempts + 1, lease = g.number, leases = d.leases || g.number,
-			leased_until = clock_timestamp() + lease_time, leased_by = caller::regrole::text
+			leased_at = clock_timestamp(), leased_until = clock_timestamp() + lease_time, leased_by = caller::regrole::text
 		FROM (SELECT nextval('fleetlog.loop_lease_seq') AS number) g
 		WHERE d."loop" = s."loop" AND d.name = s.name AND d.request_shard = q.request_shard AND d.request_offset = q.request_offset
 		RETURNING g.number, d.attempts, d.leased_until INTO lease, attempt, leased_until;
@@ -319,13 +346,15 @@ BEGIN
 	LOOP
 		-- First what others were given and did not answer, then new ones.
 		SELECT count(*) INTO due FROM fleetlog.shadow_model_request d
-			WHERE d."loop" = s."loop" AND d.name = s.name AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp());
+			WHERE d."loop" = s."loop" AND d.name = s.name AND d.response_offset IS NULL
+				AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp() OR d.leased_at > clock_timestamp());
 		IF due < max - given THEN
 			PERFORM fleetlog._shadow_take(s, max - given - due);
 		END IF;
 		seen := 0;
 		FOR q IN SELECT d.* FROM fleetlog.shadow_model_request d
-			WHERE d."loop" = s."loop" AND d.name = s.name AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp())
+			WHERE d."loop" = s."loop" AND d.name = s.name AND d.response_offset IS NULL
+				AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp() OR d.leased_at > clock_timestamp())
 			ORDER BY d.request_offset, d.request_shard LIMIT max - given FOR UPDATE SKIP LOCKED
 		LOOP
 			seen := seen + 1;
@@ -366,8 +395,8 @@ BEGIN
 	END IF;
 	SELECT * INTO q FROM fleetlog.shadow_model_request d
 		WHERE d."loop" = s."loop" AND d.name = s.name AND d.request_shard = (request).shard AND d.request_offset = (request).log_offset FOR UPDATE;
-	IF NOT FOUND THEN
-		IF EXISTS (SELECT FROM fleetlog.shadow_model_range r WHERE r."loop" = s."loop" AND r.name = s.name AND r.shard = (request).shard
+	IF NOT FOUND OR q.response_offset IS NOT NULL THEN
+		IF q.response_offset IS NOT NULL OR EXISTS (SELECT FROM fleetlog.shadow_model_range r WHERE r."loop" = s."loop" AND r.name = s.name AND r.shard = (request).shard
 				AND (request).log_offset >= r.from_offset AND (request).log_offset < r.next_offset) THEN
 			RAISE EXCEPTION 'request already answered' USING ERRCODE = 'LF601';
 		END IF;
@@ -430,6 +459,87 @@ CREATE FUNCTION fleetlog.fail_shadow_request(loop text, name text, request fleet
 	AS 'MODULE_PATHNAME', 'fl_sql_loop_call' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION fleetlog.fail_shadow_request(text, text, fleetlog.log_position, bigint, text) IS
 	'give a leased request of a shadow model back without an answer; after max_attempts it ends as unanswered; false: the lease has ended before';
+
+-- ---- what the runner takes from the stream of answers -----------------------------------------------------------------------------------
+
+-- An answer to a request that nobody was given yet gives it, and those before it.  False: the shadow model is not asked about it.
+CREATE FUNCTION fleetlog._shadow_give_up_to(s fleetlog.shadow_model_config, shard int, log_offset bigint) RETURNS bool
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	g fleetlog.shadow_model_range;
+BEGIN
+	SELECT * INTO g FROM fleetlog.shadow_model_range r WHERE r."loop" = s."loop" AND r.name = s.name AND r.shard = shard
+		AND r.next_offset <= log_offset AND (r.to_offset IS NULL OR log_offset < r.to_offset) FOR UPDATE;
+	IF NOT FOUND OR log_offset >= fleetlog.tail(s.requests, shard) OR log_offset < fleetlog.head(s.requests, shard) THEN
+		RETURN false;
+	END IF;
+	INSERT INTO fleetlog.shadow_model_request (loop, name, request_shard, request_offset)
+		SELECT s."loop", s.name, shard, o FROM generate_series(greatest(g.next_offset, fleetlog.head(s.requests, shard)), log_offset) o;
+	UPDATE fleetlog.shadow_model_range r SET next_offset = log_offset + 1, gone = r.gone + greatest(0, fleetlog.head(s.requests, shard) - g.next_offset)
+		WHERE r."loop" = g."loop" AND r.name = g.name AND r.shard = g.shard AND r.from_offset = g.from_offset;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._shadow_give_up_to(fleetlog.shadow_model_config, int, bigint) IS 'internal: note requests of a shadow model as given, up to one that it has answered';
+
+-- One answer: false where it comes too late, or about nothing.  A request that another transaction has is waited for.
+CREATE FUNCTION fleetlog._shadow_take_answer(s fleetlog.shadow_model_config, request_shard int, request_offset bigint, lease bigint, shard int, log_offset bigint) RETURNS bool
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	q fleetlog.shadow_model_request;
+BEGIN
+	PERFORM fleetlog._shadow_give_up_to(s, request_shard, request_offset)
+		FROM fleetlog.stream_config k WHERE k.stream = s.requests AND request_shard < k.shards;
+	SELECT * INTO q FROM fleetlog.shadow_model_request d
+		WHERE d."loop" = s."loop" AND d.name = s.name AND d.request_shard = request_shard AND d.request_offset = request_offset FOR UPDATE;
+	IF NOT FOUND OR (q.response_offset IS NOT NULL AND (q.response_shard, q.response_offset) <> (shard, log_offset))
+		OR (q.response_offset IS NULL AND lease IS NOT NULL AND NOT lease = ANY (q.leases)) THEN
+		RETURN false;
+	END IF;
+	DELETE FROM fleetlog.shadow_model_request d
+		WHERE d."loop" = s."loop" AND d.name = s.name AND d.request_shard = request_shard AND d.request_offset = request_offset;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._shadow_take_answer(fleetlog.shadow_model_config, int, bigint, bigint, int, bigint) IS 'internal: an answer of a shadow model ends its request';
+
+-- For the runner; returns how many records it took of all shadow models of the loop.
+CREATE FUNCTION fleetlog._shadow_intake(loop text, max int) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	p fleetlog.shadow_model_position;
+	s fleetlog.shadow_model_config;
+	rec fleetlog.log_record;
+	said record;
+	n bigint := 0;
+BEGIN
+	FOR p IN SELECT * FROM fleetlog.shadow_model_position o WHERE o."loop" = _shadow_intake."loop" ORDER BY o.name, o.shard FOR UPDATE SKIP LOCKED LOOP
+		SELECT * INTO s FROM fleetlog.shadow_model_config k WHERE k."loop" = p."loop" AND k.name = p.name;
+		CONTINUE WHEN NOT FOUND OR fleetlog.tail(s.responses, p.shard) <= p.log_offset;
+		p.log_offset := greatest(p.log_offset, fleetlog.head(s.responses, p.shard));
+		FOR rec IN SELECT * FROM fleetlog.read(s.responses, p.shard, p.log_offset, _shadow_intake.max) LOOP
+			said := fleetlog._loop_parse_response(rec);
+			IF said.request_offset IS NULL THEN
+				p.malformed := p.malformed + 1;
+			ELSIF NOT fleetlog._shadow_take_answer(s, said.request_shard, said.request_offset, said.lease, p.shard, rec.log_offset) THEN
+				p.late := p.late + 1;
+			END IF;
+			p.log_offset := rec.log_offset + 1;
+			n := n + 1;
+		END LOOP;
+		UPDATE fleetlog.shadow_model_position o SET log_offset = p.log_offset, late = p.late, malformed = p.malformed
+			WHERE o."loop" = p."loop" AND o.name = p.name AND o.shard = p.shard;
+	END LOOP;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._shadow_intake(text, int) IS 'internal: takes answers that were appended to the streams of shadow models';
 
 -- ---- compare ----------------------------------------------------------------------------------------------------------------------------
 
@@ -509,13 +619,19 @@ CREATE VIEW fleetlog.shadow_model AS
 COMMENT ON VIEW fleetlog.shadow_model IS 'shadow models of decision loops';
 
 CREATE VIEW fleetlog.stat_shadow_model AS
-	SELECT r."loop", r.name, r.shard, r.from_offset, r.to_offset, r.next_offset, greatest(0, least(t.durable_tail, r.to_offset) - r.next_offset) AS lag, q.pending, q.leased, r.gone
+	SELECT r."loop", r.name, r.shard, r.from_offset, r.to_offset, r.next_offset, greatest(0, least(t.durable_tail, r.to_offset) - r.next_offset) AS lag, q.pending, q.leased, r.gone,
+		   CASE WHEN r.shard = f.shard AND r.from_offset = f.from_offset THEN p.late ELSE 0 END AS late_answers,
+		   CASE WHEN r.shard = f.shard AND r.from_offset = f.from_offset THEN p.malformed ELSE 0 END AS malformed_answers
 	FROM fleetlog.shadow_model_range r
 	JOIN fleetlog.shadow_model_config s ON s."loop" = r."loop" AND s.name = r.name
 	LEFT JOIN fleetlog._stat_shard() t ON t.stream = s.requests AND t.shard = r.shard
 	CROSS JOIN LATERAL (SELECT count(*) AS pending, count(*) FILTER (WHERE d.leased_until > clock_timestamp()) AS leased FROM fleetlog.shadow_model_request d
-		WHERE d."loop" = r."loop" AND d.name = r.name AND d.request_shard = r.shard AND d.request_offset >= r.from_offset AND d.request_offset < r.next_offset) q;
-COMMENT ON VIEW fleetlog.stat_shadow_model IS 'how far shadow models are: requests of each range that are still to be given, that were given and not answered, and that were gone';
+		WHERE d."loop" = r."loop" AND d.name = r.name AND d.response_offset IS NULL AND d.request_shard = r.shard AND d.request_offset >= r.from_offset AND d.request_offset < r.next_offset) q
+	CROSS JOIN LATERAL (SELECT coalesce(sum(o.late), 0)::bigint AS late, coalesce(sum(o.malformed), 0)::bigint AS malformed
+		FROM fleetlog.shadow_model_position o WHERE o."loop" = r."loop" AND o.name = r.name) p
+	CROSS JOIN LATERAL (SELECT g.shard, g.from_offset FROM fleetlog.shadow_model_range g WHERE g."loop" = r."loop" AND g.name = r.name ORDER BY 1, 2 LIMIT 1) f;
+COMMENT ON VIEW fleetlog.stat_shadow_model IS
+	'how far shadow models are: requests of each range that are still to be given, that were given and not answered, and that were gone; answers that were late or malformed stand with the first range';
 
 -- The rows to compare: each request that the shadow model has answered, with what was decided.
 CREATE FUNCTION fleetlog._shadow_pairs(s fleetlog.shadow_model, decisions regclass, tails bigint[], from_ts timestamptz, to_ts timestamptz)
@@ -527,11 +643,12 @@ BEGIN
 		WITH q AS (
 			SELECT r.shard, r.log_offset, r.ts, r.key, fleetlog.json(r.payload) AS body FROM %1$s r WHERE r.ts >= $3 AND r.ts <= $4),
 		a AS (
-			SELECT DISTINCT ON (x.body #> '{request,shard}', x.body #> '{request,offset}') (x.body #>> '{request,shard}')::int AS shard,
-				(x.body #>> '{request,offset}')::bigint AS log_offset, x.body
-			FROM (SELECT r.shard, r.log_offset, fleetlog.json(r.payload) AS body FROM %2$s r WHERE r.ts >= $3 AND r.log_offset < $2[r.shard + 1]) x
-			WHERE jsonb_typeof(x.body #> '{request,shard}') = 'number' AND jsonb_typeof(x.body #> '{request,offset}') = 'number'
-			ORDER BY x.body #> '{request,shard}', x.body #> '{request,offset}', x.shard, x.log_offset),
+			SELECT DISTINCT ON (y.request_shard, y.request_offset) y.request_shard AS shard, y.request_offset AS log_offset,
+				jsonb_build_object('response', y.response) AS body
+			FROM (SELECT r.ts, r.shard, r.log_offset, ROW(r.*)::fleetlog.log_record AS rec FROM %2$s r WHERE r.ts >= $3 AND r.log_offset < $2[r.shard + 1]) x
+				CROSS JOIN LATERAL fleetlog._loop_parse_response(x.rec) y
+			WHERE y.request_offset IS NOT NULL
+			ORDER BY y.request_shard, y.request_offset, x.ts, x.shard, x.log_offset),
 		d AS (
 			SELECT (x.body #>> '{request,shard}')::int AS shard, (x.body #>> '{request,offset}')::bigint AS log_offset, x.body
 			FROM (SELECT fleetlog.json(r.payload) AS body FROM %3$s r WHERE r.ts >= $3) x
@@ -571,7 +688,7 @@ BEGIN
 		request := ROW(s.requests, p.shard, p.log_offset);
 		ts := p.ts;
 		key := p.key;
-		response := CASE WHEN p.answer -> 'unanswered' = 'true' THEN '{"unanswered": true}' ELSE p.answer -> 'response' END;
+		response := p.answer -> 'response';
 		recorded := fleetlog._shadow_outcome(p.decision);
 		recorded_kind := fleetlog._shadow_kind(recorded -> 'decisions', recorded -> 'commands');
 		shadow := NULL;
@@ -651,7 +768,8 @@ REVOKE ALL ON FUNCTION fleetlog._shadow_register(text, text, text, text, jsonb, 
 	fleetlog._next_shadow_request(oid, text, text, int, interval), fleetlog._shadow_pending(fleetlog.shadow_model_config, fleetlog.log_position, bigint),
 	fleetlog._answer_shadow(oid, text, text, fleetlog.log_position, bigint, jsonb), fleetlog._fail_shadow_request(oid, text, text, fleetlog.log_position, bigint, text),
 	fleetlog._shadow_waiting_as(oid, text, text), fleetlog._shadow_decide_as(oid, text, int, fleetlog.log_record, jsonb, jsonb, timestamptz),
-	fleetlog._shadow_loop_dropped() FROM PUBLIC;
+	fleetlog._shadow_loop_dropped(), fleetlog._shadow_give_up_to(fleetlog.shadow_model_config, int, bigint),
+	fleetlog._shadow_take_answer(fleetlog.shadow_model_config, int, bigint, bigint, int, bigint), fleetlog._shadow_intake(text, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._shadow_register(text, text, text, text, jsonb, timestamptz, timestamptz, jsonb, int, regclass),
 	fleetlog.create_shadow_model(text, text, text, text, jsonb, timestamptz, timestamptz, jsonb, int, regclass), fleetlog.drop_shadow_model(text, text) TO fleetlog_admin;
 GRANT SELECT ON fleetlog.shadow_model TO PUBLIC;

@@ -20,9 +20,11 @@
 #include "fleetlog/errors.h"
 #include "fleetlog/guest.h"
 #include "fleetlog/settings.h"
+#include "fleetlog/shmem.h"
 #include "loop_internal.h"
 
 #define MAX_EFFECTS		2000	/* answers beyond it are for the next turn */
+#define TURN_US			INT64CONST(1000000) /* ... and what a slow policy has no time for */
 #define RECORD_SLACK	1024	/* names of members, headers, positions */
 #define COMMAND_SLACK	(2 * FL_LOOP_REFUSAL_MAX)	/* id, or why it was refused, escaped */
 
@@ -162,7 +164,16 @@ call(FlLoopTurn *t, FlPolicyScope *scope, FlLoopVersion *v, FlLoopReading *r, Fl
 
 /* ---- all calls ---------------------------------------------------------------------------- */
 
-/* Readings of a key that have waited, until one asks. */
+/* Policies of others wait for this one. */
+static bool
+time_is_over(FlLoopTurn *t)
+{
+	if (!t->cut_short)
+		t->cut_short = fl_monotonic_us() - t->began_us > TURN_US;
+	return t->cut_short;
+}
+
+/* Readings of a key that have waited, until one asks; what there is no time for goes on waiting. */
 static void
 call_waiting(FlLoopTurn *t, FlPolicyScope *scope, FlLoopKey *key)
 {
@@ -177,6 +188,11 @@ call_waiting(FlLoopTurn *t, FlPolicyScope *scope, FlLoopKey *key)
 
 		if (key->pending)
 			break;
+		if (time_is_over(t))
+		{
+			key->pending = true;
+			break;
+		}
 		if (*log_offset >= head)
 			(void) fl_loop_read(t, *log_offset, *log_offset + 1, 1, &found);
 		if (found != NIL)
@@ -201,20 +217,22 @@ call_answered(FlLoopTurn *t, FlPolicyScope *scope)
 {
 	ListCell   *lc;
 
+	/* First: they have no request by which they would be found again. */
+	foreach(lc, t->orphans)
+		if (!time_is_over(t))
+			call_waiting(t, scope, lfirst(lc));
 	foreach(lc, t->answers)
 	{
 		FlLoopAnswer *a = lfirst(lc);
 
 		/* The others' keys are pending still. */
-		if (list_length(t->effects) > MAX_EFFECTS)
+		if (list_length(t->effects) > MAX_EFFECTS || time_is_over(t))
 			break;
 		call(t, scope, version_numbered(t, a->version), a->reading, a);
 		t->answered = lappend(t->answered, a);
 		t->nunanswered += is_unanswered(a->response);
 		call_waiting(t, scope, a->reading->key);
 	}
-	foreach(lc, t->orphans)
-		call_waiting(t, scope, lfirst(lc));
 }
 
 static void
@@ -228,6 +246,8 @@ call_readings(FlLoopTurn *t, FlPolicyScope *scope)
 		FlLoopReading *r = lfirst(lc);
 
 		t->next_position = r->log_offset;
+		if (time_is_over(t))
+			return;
 		if (r->key->pending)
 			t->new_waiting = lappend(t->new_waiting, r);
 		else
@@ -297,6 +317,7 @@ fl_loop_decide(FlLoopTurn *t)
 
 	open_versions(t);
 	MemoryContextSwitchTo(t->mcxt);
+	t->began_us = fl_monotonic_us();
 	fl_policy_begin(&scope);
 	scope.on_stuck = note_stuck;
 	scope.arg = t;

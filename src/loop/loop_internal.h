@@ -117,7 +117,7 @@ typedef struct FlLoopTurn
 	HTAB	   *keys;
 	List	   *key_list;		/* all of them, as they came */
 	List	   *answers;		/* of FlLoopAnswer */
-	List	   *orphans;		/* of FlLoopKey: readings wait, and no request is pending, after an error */
+	List	   *orphans;		/* of FlLoopKey: readings wait, and no request is pending, after an error or a turn that was cut short */
 	List	   *readings;		/* of FlLoopReading */
 	/* as decided */
 	int64		next_position;
@@ -131,6 +131,8 @@ typedef struct FlLoopTurn
 	int64		ndecisions;
 	int64		ncommands;
 	int64		nunanswered;
+	int64		began_us;		/* by fl_monotonic_us() */
+	bool		cut_short;		/* policies took too long: the rest is for the next turn */
 	bool		in_policy;		/* an error is the policy's */
 	int64		in_offset;		/* ... at this reading */
 	char	   *error;			/* stopped there */

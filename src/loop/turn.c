@@ -3,7 +3,7 @@
  * turn.c
  *		What the runner does in one pass over all loops, and when it has to look again.
  *
- *		each loop:	responses ─► requests whose time is over ─► each shard: answers, readings
+ *		each loop:	responses, also of shadow models ─► requests whose time is over ─► each shard: answers, readings
  *
  * Each step is a transaction of its own and ends with its error in the log, if it has
  * one; the others are looked after.  An error at a shard is also noted with it, and
@@ -37,14 +37,13 @@
 #define BUSY_MS			100		/* a row that another transaction holds */
 #define EXPIRY_MS		1000	/* requests may be leased, and then have another end, without our knowing */
 #define INTAKE			500		/* responses of a transaction */
-#define MS				INT64CONST(1000)
 
 typedef struct Shard
 {
 	FlShard    *shared;
 	int64		seen;			/* durable tail, -1: look anyway */
-	bool		is_new;			/* readings that an error has left waiting are looked for */
-	TimestampTz retry_at;		/* 0: not */
+	bool		is_new;			/* readings that wait for no request are looked for */
+	int64		retry_at;		/* by now_ms(), 0: not */
 } Shard;
 
 typedef struct Loop
@@ -56,7 +55,10 @@ typedef struct Loop
 	int32		nresponses;
 	Shard	   *source_shards;
 	Shard	   *response_shards;
-	TimestampTz next_expiry;
+	List	   *shadow_shards;	/* of FlShard: answers of its shadow models */
+	int64		shadows_seen;	/* sum of their durable tails, -1: look anyway */
+	int64		shadows_retry_at;	/* by now_ms(), 0: not */
+	int64		next_expiry;	/* by now_ms() */
 } Loop;
 
 static MemoryContext loops_context = NULL;
@@ -64,8 +66,14 @@ static Loop *loops = NULL;
 static int	nloops = 0;
 static int	nstopped = 0;
 static uint64 seen_generation = 0;
-static TimestampTz next_look = 0;
+static int64 next_look = 0;
 static long wait_ms;			/* of this pass */
+
+static int64
+now_ms(void)
+{
+	return fl_monotonic_us() / 1000;
+}
 
 static void
 look_within(long ms)
@@ -137,10 +145,29 @@ on_loop(void *arg, HeapTuple tuple, TupleDesc desc)
 	loop->name = MemoryContextStrdup(loops_context, TextDatumGetCString(SPI_getbinval(tuple, desc, 1, &isnull)));
 	loop->source = source;
 	loop->responses = responses;
+	loop->shadows_seen = -1;
 	loop->nsource = info->shards;
 	loop->nresponses = other->shards;
 	loop->source_shards = make_shards(source, info->shards, info->durability == FL_DURABILITY_QUORUM);
 	loop->response_shards = make_shards(responses, other->shards, other->durability == FL_DURABILITY_QUORUM);
+}
+
+static void
+on_shadow(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	bool		isnull;
+	char	   *name = TextDatumGetCString(SPI_getbinval(tuple, desc, 1, &isnull));
+	Oid			stream = DatumGetObjectId(SPI_getbinval(tuple, desc, 2, &isnull));
+	const FlStreamInfo *info = fl_stream_lookup(stream);
+	MemoryContext old;
+
+	if (info == NULL)
+		return;
+	old = MemoryContextSwitchTo(loops_context);
+	for (int i = 0; i < nloops; i++)
+		for (int32 s = 0; s < info->shards && strcmp(loops[i].name, name) == 0; s++)
+			loops[i].shadow_shards = lappend(loops[i].shadow_shards, fl_shard_open(stream, s, info->durability == FL_DURABILITY_QUORUM));
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -161,21 +188,22 @@ load_loops(MemoryContext mcxt)
 	nstopped = (int) fl_config_query_int("SELECT count(*) FROM fleetlog.loop_position o WHERE o.error IS NOT NULL", 0, NULL, NULL, &isnull);
 	loops = MemoryContextAlloc(loops_context, sizeof(Loop) * Max(n, 1));
 	fl_config_query("SELECT l.loop, l.source::oid, l.responses::oid FROM fleetlog.loop_config l ORDER BY l.loop", 0, NULL, NULL, on_loop, NULL);
+	fl_config_query("SELECT s.loop, s.responses::oid FROM fleetlog.shadow_model_config s", 0, NULL, NULL, on_shadow, NULL);
 	commit();
 	MemoryContextSwitchTo(mcxt);
 	seen_generation = generation;
-	next_look = GetCurrentTimestamp() + LOOK_MS * MS;
+	next_look = now_ms() + LOOK_MS;
 }
 
 /* False: it has moved, or is to be looked at anyway. */
 static bool
-is_quiet(Shard *shard, TimestampTz now)
+is_quiet(Shard *shard, int64 now)
 {
 	if (shard->retry_at != 0)
 	{
 		if (now < shard->retry_at)
 		{
-			look_within((shard->retry_at - now) / MS + 1);
+			look_within(shard->retry_at - now);
 			return true;
 		}
 		return false;
@@ -221,14 +249,40 @@ take_responses(Loop *loop, int32 number)
 	if (n != 0)
 		look_at_all_shards(loop);
 	if (n < 0)
-		shard->retry_at = GetCurrentTimestamp() + BUSY_MS * MS;
+		shard->retry_at = now_ms() + BUSY_MS;
 	shard->seen = n == INTAKE ? -1 : tail;
 	if (n == INTAKE)
 		look_within(0);
 }
 
 static void
-end_expired(Loop *loop, TimestampTz now)
+take_shadow_answers(Loop *loop)
+{
+	int64		sum = 0;
+	bool		isnull;
+	ListCell   *lc;
+
+	if (now_ms() < loop->shadows_retry_at)
+	{
+		look_within(loop->shadows_retry_at - now_ms());
+		return;
+	}
+	loop->shadows_retry_at = 0;
+	foreach(lc, loop->shadow_shards)
+		sum += fl_shard_durable_tail(lfirst(lc));
+	if (sum == loop->shadows_seen)
+		return;
+	loop->shadows_seen = sum;
+	/* Until nothing is found: one call takes so many of each shard. */
+	if (run_step("SELECT fleetlog._shadow_intake($1, $2)", loop, INTAKE, &isnull) > 0)
+	{
+		loop->shadows_seen = -1;
+		look_within(0);
+	}
+}
+
+static void
+end_expired(Loop *loop, int64 now)
 {
 	bool		isnull;
 	int64		ms;
@@ -237,7 +291,7 @@ end_expired(Loop *loop, TimestampTz now)
 		look_within(0);
 	/* Never: nothing is pending.  A shard that asks sets it again. */
 	ms = run_step("SELECT fleetlog._loop_expiry_ms($1, $2)", loop, 0, &isnull);
-	loop->next_expiry = isnull ? DT_NOEND : now + Min(Max(ms, 1), EXPIRY_MS) * MS;
+	loop->next_expiry = isnull ? PG_INT64_MAX : now + Min(Max(ms, 1), EXPIRY_MS);
 }
 
 /* One transaction at a shard of the source. */
@@ -254,7 +308,7 @@ advance(Loop *loop, int32 number, FlLoopTurn *t)
 	{
 		commit();
 		shard->seen = tail;
-		shard->retry_at = busy ? GetCurrentTimestamp() + BUSY_MS * MS : 0;
+		shard->retry_at = busy ? now_ms() + BUSY_MS : 0;
 		return;
 	}
 	if (t->answers != NIL || t->orphans != NIL || t->readings != NIL || t->next_position != t->position)
@@ -268,13 +322,14 @@ advance(Loop *loop, int32 number, FlLoopTurn *t)
 	commit();
 	FL_STOP_POINT("loop_after_commit");
 	FL_COUNT(FL_C_RECORDS, t->nread);
-	shard->is_new = false;
+	/* Readings may wait for nothing but the next turn. */
+	shard->is_new = t->cut_short;
 	shard->retry_at = 0;
 	shard->seen = tail;
 	if (t->error)
 		nstopped++;
 	else if ((t->nread > 0 && t->next_position < t->tail) || list_length(t->answers) == FL_LOOP_ANSWERS ||
-			 list_length(t->answered) < list_length(t->answers))
+			 list_length(t->answered) < list_length(t->answers) || t->cut_short)
 	{
 		shard->seen = -1;
 		look_within(0);
@@ -295,13 +350,29 @@ try_responses(Loop *loop, int32 number, MemoryContext mcxt)
 	PG_CATCH();
 	{
 		(void) absorb(mcxt);
-		loop->response_shards[number].retry_at = GetCurrentTimestamp() + RETRY_MS * MS;
+		loop->response_shards[number].retry_at = now_ms() + RETRY_MS;
 	}
 	PG_END_TRY();
 }
 
 static void
-try_expiry(Loop *loop, TimestampTz now, MemoryContext mcxt)
+try_shadow_answers(Loop *loop, MemoryContext mcxt)
+{
+	PG_TRY();
+	{
+		take_shadow_answers(loop);
+	}
+	PG_CATCH();
+	{
+		(void) absorb(mcxt);
+		loop->shadows_seen = -1;
+		loop->shadows_retry_at = now_ms() + RETRY_MS;
+	}
+	PG_END_TRY();
+}
+
+static void
+try_expiry(Loop *loop, int64 now, MemoryContext mcxt)
 {
 	PG_TRY();
 	{
@@ -310,7 +381,7 @@ try_expiry(Loop *loop, TimestampTz now, MemoryContext mcxt)
 	PG_CATCH();
 	{
 		(void) absorb(mcxt);
-		loop->next_expiry = GetCurrentTimestamp() + RETRY_MS * MS;
+		loop->next_expiry = now_ms() + RETRY_MS;
 	}
 	PG_END_TRY();
 }
@@ -372,7 +443,7 @@ try_advance(Loop *loop, int32 number, MemoryContext mcxt)
 	PG_CATCH();
 	{
 		error = absorb(mcxt);
-		loop->source_shards[number].retry_at = GetCurrentTimestamp() + RETRY_MS * MS;
+		loop->source_shards[number].retry_at = now_ms() + RETRY_MS;
 		/* An error may have been that of something half done. */
 		loop->source_shards[number].is_new = true;
 	}
@@ -408,11 +479,13 @@ try_load(MemoryContext mcxt)
 static void
 run_loop(Loop *loop, MemoryContext mcxt)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64		now = now_ms();
 
 	for (int32 i = 0; i < loop->nresponses && !fl_worker_should_stop(); i++)
 		if (!is_quiet(&loop->response_shards[i], now))
 			try_responses(loop, i, mcxt);
+	if (loop->shadow_shards != NIL)
+		try_shadow_answers(loop, mcxt);
 	if (now >= loop->next_expiry)
 		try_expiry(loop, now, mcxt);
 	for (int32 i = 0; i < loop->nsource && !fl_worker_should_stop(); i++)
@@ -421,8 +494,8 @@ run_loop(Loop *loop, MemoryContext mcxt)
 		if (!is_quiet(&loop->source_shards[i], now))
 			try_advance(loop, i, mcxt);
 	}
-	if (loop->next_expiry != DT_NOEND)
-		look_within(loop->next_expiry == 0 ? 0 : Max(0, (loop->next_expiry - GetCurrentTimestamp()) / MS + 1));
+	if (loop->next_expiry != PG_INT64_MAX)
+		look_within(loop->next_expiry == 0 ? 0 : Max(0, loop->next_expiry - now_ms()));
 }
 
 long
@@ -430,7 +503,7 @@ fl_loop_turn(MemoryContext mcxt)
 {
 	wait_ms = LOOK_MS;
 	stop_stuck(mcxt);
-	if (GetCurrentTimestamp() >= next_look || pg_atomic_read_u64(&fl_shared->catalog_generation) != seen_generation)
+	if (now_ms() >= next_look || pg_atomic_read_u64(&fl_shared->catalog_generation) != seen_generation)
 		if (!try_load(mcxt))
 			return wait_ms;
 	for (int i = 0; i < nloops && !fl_worker_should_stop(); i++)

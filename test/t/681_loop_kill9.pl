@@ -1,5 +1,5 @@
-# D1, D2: kill -9 of the server and of the runner at every point of a turn and at random, while models that are killed,
-# too, answer: each reading is decided exactly once and in order, each request has one answer that counts, no command
+# D1, D2: kill -9 of the server and of the runner at every point of a turn and at random, and of the model that answers, the
+# keeper and the dispatcher of commands: each reading is decided exactly once and in order, each request has one answer that counts, no command
 # is sent under two ids, none is lost.
 use strict;
 use warnings;
@@ -7,7 +7,9 @@ use Test::More;
 use FleetlogTest;
 
 my $rounds = $ENV{FLEETLOG_ROUNDS} || 3;
-my @points = qw(loop_appended loop_after_commit loop_step_before_commit loop_before_commit loop_between_appends loop_before_append loop_step_after_commit random);
+my @blows = map { [ split / / ] } ('server loop_appended', 'runner loop_after_commit', 'model', 'server loop_step_before_commit', 'runner loop_before_commit', 'keeper',
+    'server loop_between_appends', 'runner loop_before_append', 'commands', 'server loop_step_after_commit', 'runner', 'model', 'runner loop_appended', 'server loop_after_commit',
+    'keeper', 'runner loop_step_before_commit', 'server loop_before_commit', 'commands', 'server', 'runner loop_between_appends', 'server loop_before_append', 'runner loop_step_after_commit');
 my $DEVICES = 5;
 
 my $s = FleetlogTest->new('loopkill', conf => 'restart_after_crash = on');
@@ -47,12 +49,11 @@ sub readings
 sub one_round
 {
     my ($round) = @_;
-    my $point = $points[ ($round - 1) % @points ];
-    my $whom = $round % 2 ? 'server' : 'runner';
+    my ($whom, $point) = @{ $blows[ ($round - 1) % @blows ] };
 
     readings(10);
     my $model = $s->start_sql($MODEL);
-    if ($point eq 'random')
+    if (!$point)
     {
         select(undef, undef, undef, rand(0.5));
     }
@@ -67,15 +68,21 @@ sub one_round
         $s->set_conf;
         $s->kill9_and_start;
     }
+    elsif ($whom eq 'model')
+    {
+        # Its session ends where it is, as it would at the next word to who is gone.
+        $model->{run}->signal('KILL');
+        $s->sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'DO %next_request%' AND pid <> pg_backend_pid()");
+    }
     else
     {
-        my $pid = $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'runner'");
+        my $pid = $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = '$whom'");
         $s->set_conf;
-        kill 'KILL', $pid if $pid;
-        FleetlogTest::wait_until(sub { eval { $s->sql("SELECT count(*) FROM fleetlog.stat_worker WHERE kind = 'runner' AND pid <> $pid") } // 0 }, 'the server and its runner to be back');
+        kill 'KILL', $pid;
+        FleetlogTest::wait_until(sub { eval { $s->sql("SELECT count(*) FROM fleetlog.stat_worker WHERE kind = '$whom' AND pid <> $pid") } // 0 }, "the server and its $whom to be back");
     }
     eval { $s->finish_sql($model) };
-    note("round $round: $whom at $point");
+    note("round $round: $whom at " . ($point // 'random'));
     return;
 }
 one_round($_) for 1 .. $rounds;
