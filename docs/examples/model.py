@@ -63,7 +63,7 @@ class Model:
             state, said = self.database.rows(f"SELECT {self.answer}{quote(at)}, {r['lease']}, {quote(response)})")
             if state not in ('00000', 'LF601'):
                 raise SystemExit('\n'.join(said))
-            print(at, r['ask'], response, '' if state == '00000' else 'was late', flush=True)
+            print(at, json.dumps(r['ask']), response, *([] if state == '00000' else ['was late']), flush=True)
         return len(rows)
 
     def stop(self, *ignored):
