@@ -158,22 +158,26 @@ call(FlLoopTurn *t, FlPolicyScope *scope, FlLoopVersion *v, FlLoopReading *r, Fl
 	fl_policy_parse(result, answer != NULL, &e.result);
 	if (result != NULL)
 		check_size(t, &e);
+	t->bytes += result ? VARSIZE(result) : 0;
 	t->in_policy = false;
 	note_effect(t, &e);
 }
 
 /* ---- all calls ---------------------------------------------------------------------------- */
 
-/* Policies of others wait for this one. */
+/* Policies of others wait for this one; and a turn, however large one reading is, takes so much memory. */
 static bool
-time_is_over(FlLoopTurn *t)
+is_over(FlLoopTurn *t)
 {
+	bool		has_begun = t->nread > 0 || t->answered != NIL || t->old_waiting != NIL;
+
 	if (!t->cut_short)
-		t->cut_short = fl_monotonic_us() - t->began_us > TURN_US;
+		t->cut_short = fl_monotonic_us() - t->began_us > TURN_US ||
+			(has_begun && (t->bytes > FL_LOOP_TURN_BYTES || list_length(t->effects) > MAX_EFFECTS));
 	return t->cut_short;
 }
 
-/* Readings of a key that have waited, until one asks; what there is no time for goes on waiting. */
+/* Readings of a key that have waited, until one asks; what there is no room or time for goes on waiting. */
 static void
 call_waiting(FlLoopTurn *t, FlPolicyScope *scope, FlLoopKey *key)
 {
@@ -188,7 +192,7 @@ call_waiting(FlLoopTurn *t, FlPolicyScope *scope, FlLoopKey *key)
 
 		if (key->pending)
 			break;
-		if (time_is_over(t))
+		if (is_over(t))
 		{
 			key->pending = true;
 			break;
@@ -219,14 +223,14 @@ call_answered(FlLoopTurn *t, FlPolicyScope *scope)
 
 	/* First: they have no request by which they would be found again. */
 	foreach(lc, t->orphans)
-		if (!time_is_over(t))
+		if (!is_over(t))
 			call_waiting(t, scope, lfirst(lc));
 	foreach(lc, t->answers)
 	{
 		FlLoopAnswer *a = lfirst(lc);
 
 		/* The others' keys are pending still. */
-		if (list_length(t->effects) > MAX_EFFECTS || time_is_over(t))
+		if (is_over(t))
 			break;
 		call(t, scope, version_numbered(t, a->version), a->reading, a);
 		t->answered = lappend(t->answered, a);
@@ -246,7 +250,7 @@ call_readings(FlLoopTurn *t, FlPolicyScope *scope)
 		FlLoopReading *r = lfirst(lc);
 
 		t->next_position = r->log_offset;
-		if (time_is_over(t))
+		if (is_over(t))
 			return;
 		if (r->key->pending)
 			t->new_waiting = lappend(t->new_waiting, r);

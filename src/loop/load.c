@@ -175,6 +175,7 @@ new_reading(FlLoopTurn *t, Datum *values, bool *isnull)
 	r->log_offset = DatumGetInt64(r->values[FL_ATT_OFFSET - 1]);
 	r->ts = DatumGetTimestampTz(r->values[FL_ATT_TS - 1]);
 	r->key = get_key(t, key_name(r));
+	t->bytes += HeapTupleHeaderGetDatumLength(DatumGetHeapTupleHeader(r->record));
 	return r;
 }
 
@@ -266,16 +267,18 @@ on_key(void *arg, HeapTuple tuple, TupleDesc desc)
 static void
 load_named(FlLoopTurn *t, Datum *names, int n)
 {
-	Oid			types[3] = {TEXTOID, INT4OID, TEXTARRAYOID};
-	Datum		values[3] = {CStringGetTextDatum(t->loop), Int32GetDatum(t->shard)};
+	Oid			types[4] = {TEXTOID, INT4OID, TEXTARRAYOID, BOOLOID};
+	Datum		values[4] = {CStringGetTextDatum(t->loop), Int32GetDatum(t->shard), (Datum) 0, BoolGetDatum(t->waiting > 0)};
 
 	if (n == 0)
 		return;
 	values[2] = PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
-	fl_config_query("SELECT k.key, s.state, r.key IS NOT NULL FROM unnest($3) k(key)"
+	/* No reading is decided before one of its key that waits. */
+	fl_config_query("SELECT k.key, s.state, r.key IS NOT NULL OR ($4 AND EXISTS (SELECT FROM fleetlog.loop_waiting w"
+					" WHERE w.loop = $1 AND w.shard = $2 AND w.key = k.key COLLATE \"C\")) FROM unnest($3) k(key)"
 					" LEFT JOIN fleetlog.loop_state s ON s.loop = $1 AND s.shard = $2 AND s.key = k.key COLLATE \"C\""
 					" LEFT JOIN fleetlog.loop_request r ON r.loop = $1 AND r.shard = $2 AND r.key = k.key COLLATE \"C\"",
-					3, types, values, on_key, t);
+					4, types, values, on_key, t);
 	MemoryContextSwitchTo(t->mcxt);
 }
 
@@ -394,6 +397,7 @@ on_answer(void *arg, HeapTuple tuple, TupleDesc desc)
 		heap_deform_tuple(&record, t->record_desc, values, nulls);
 		a->reading = new_reading(t, values, nulls);
 	}
+	t->bytes += VARSIZE(a->response);
 	t->answers = lappend(t->answers, a);
 	MemoryContextSwitchTo(old);
 }
@@ -410,10 +414,36 @@ on_orphan(void *arg, HeapTuple tuple, TupleDesc desc)
 }
 
 static void
+on_fitting(void *arg, HeapTuple tuple, TupleDesc desc)
+{
+	int64	   *n = arg;
+
+	n[0] = int_column(tuple, desc, 1);
+	n[1] = int_column(tuple, desc, 2);
+}
+
+/* How many answers this turn takes: one at least. */
+static int32
+fitting_answers(FlLoopTurn *t)
+{
+	Oid			types[4] = {TEXTOID, INT4OID, INT4OID, INT8OID};
+	Datum		values[4] = {CStringGetTextDatum(t->loop), Int32GetDatum(t->shard), Int32GetDatum(FL_LOOP_ANSWERS), Int64GetDatum(FL_LOOP_TURN_BYTES / 2)};
+	int64		n[2] = {0, 0};
+
+	fl_config_query("SELECT count(*) FILTER (WHERE x.bytes <= $4), count(*) FROM (SELECT sum(pg_column_size(r.reading) + pg_column_size(r.response)) OVER (ORDER BY r.log_offset) AS bytes"
+					" FROM fleetlog.loop_request r WHERE r.loop = $1 AND r.shard = $2 AND r.responded_at IS NOT NULL ORDER BY r.log_offset LIMIT $3) x",
+					4, types, values, on_fitting, n);
+	MemoryContextSwitchTo(t->mcxt);
+	n[0] = Max(n[0], Min(n[1], 1));
+	t->has_more = n[0] < n[1];
+	return (int32) n[0];
+}
+
+static void
 load_answers(FlLoopTurn *t, bool look_for_orphans)
 {
 	Oid			types[3] = {TEXTOID, INT4OID, INT4OID};
-	Datum		values[3] = {CStringGetTextDatum(t->loop), Int32GetDatum(t->shard), Int32GetDatum(FL_LOOP_ANSWERS)};
+	Datum		values[3] = {CStringGetTextDatum(t->loop), Int32GetDatum(t->shard), Int32GetDatum(fitting_answers(t))};
 
 	fl_config_query("SELECT r.request_shard, r.request_offset, r.policy_version, r.reading, r.response, r.response_shard, r.response_offset, r.responded_at"
 					" FROM fleetlog.loop_request r WHERE r.loop = $1 AND r.shard = $2 AND r.responded_at IS NOT NULL ORDER BY r.log_offset LIMIT $3"
@@ -421,8 +451,10 @@ load_answers(FlLoopTurn *t, bool look_for_orphans)
 					3, types, values, on_answer, t);
 	if (look_for_orphans && t->waiting > 0)
 		fl_config_query("SELECT DISTINCT w.key FROM fleetlog.loop_waiting w WHERE w.loop = $1 AND w.shard = $2 AND NOT EXISTS"
-						" (SELECT FROM fleetlog.loop_request r WHERE r.loop = w.loop AND r.shard = w.shard AND r.key = w.key) LIMIT $3",
-						3, types, values, on_orphan, t);
+						" (SELECT FROM fleetlog.loop_request r WHERE r.loop = w.loop AND r.shard = w.shard AND r.key = w.key) LIMIT " CppAsString2(FL_LOOP_ANSWERS),
+						2, types, values, on_orphan, t);
+	if (list_length(t->orphans) == FL_LOOP_ANSWERS)
+		t->has_more = true;
 	MemoryContextSwitchTo(t->mcxt);
 }
 

@@ -28,6 +28,9 @@
 #define FL_LOOP_BYTES		(1024 * 1024)
 #define FL_LOOP_ANSWERS		500
 
+/* Memory of a turn: beyond it in readings, answers and results the rest is for the next one. */
+#define FL_LOOP_TURN_BYTES	(8 * 1024 * 1024)
+
 /* Longer keys are named by their hash: a key is part of an index entry. */
 #define FL_LOOP_KEY_MAX		512
 
@@ -132,7 +135,9 @@ typedef struct FlLoopTurn
 	int64		ncommands;
 	int64		nunanswered;
 	int64		began_us;		/* by fl_monotonic_us() */
-	bool		cut_short;		/* policies took too long: the rest is for the next turn */
+	size_t		bytes;			/* of readings, answers and results */
+	bool		has_more;		/* answers or orphans that were not loaded */
+	bool		cut_short;		/* policies took too long, or too much: the rest is for the next turn */
 	bool		in_policy;		/* an error is the policy's */
 	int64		in_offset;		/* ... at this reading */
 	char	   *error;			/* stopped there */

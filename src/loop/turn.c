@@ -323,13 +323,13 @@ advance(Loop *loop, int32 number, FlLoopTurn *t)
 	FL_STOP_POINT("loop_after_commit");
 	FL_COUNT(FL_C_RECORDS, t->nread);
 	/* Readings may wait for nothing but the next turn. */
-	shard->is_new = t->cut_short;
+	shard->is_new = t->cut_short || t->has_more;
 	shard->retry_at = 0;
 	shard->seen = tail;
 	if (t->error)
 		nstopped++;
 	else if ((t->nread > 0 && t->next_position < t->tail) || list_length(t->answers) == FL_LOOP_ANSWERS ||
-			 list_length(t->answered) < list_length(t->answers) || t->cut_short)
+			 list_length(t->answered) < list_length(t->answers) || t->cut_short || t->has_more)
 	{
 		shard->seen = -1;
 		look_within(0);
