@@ -16,6 +16,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
+#include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/errors.h"
 #include "fleetlog/guest.h"
