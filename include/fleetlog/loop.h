@@ -31,6 +31,9 @@ extern void fl_loop_want_runner(void);
 /* Raises 2BP01, naming the loop or shadow model that reads or writes the stream.  In a transaction. */
 extern void fl_loop_refuse_drop(Oid stream);
 
+/* The same for a role that owns a loop, a policy, a shadow model or a data set of this database. */
+extern void fl_loop_refuse_drop_role(Oid role);
+
 /* ---- The runner --------------------------------------------------------------- */
 
 /*

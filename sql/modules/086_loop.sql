@@ -389,8 +389,28 @@ $$;
 COMMENT ON FUNCTION fleetlog.create_loop(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb) IS
 	'make a decision loop over a stream: a policy that asks a model and decides; begins with the next reading, or at positions';
 
+-- To a role that the caller may act as, and that may do what the loop does.
+CREATE FUNCTION fleetlog._loop_give(caller oid, c fleetlog.loop_config, owner regrole) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	p fleetlog.loop_policy;
+BEGIN
+	IF NOT pg_has_role(caller, owner, 'USAGE') THEN
+		RAISE EXCEPTION 'must be able to act as role "%"', owner USING ERRCODE = 'insufficient_privilege';
+	END IF;
+	PERFORM fleetlog._loop_check_streams(owner, c.source, c.requests, c.responses, c.decisions);
+	SELECT * INTO p FROM fleetlog.loop_policy l WHERE l."loop" = c."loop" ORDER BY l.policy_version DESC LIMIT 1;
+	PERFORM fleetlog._loop_check_replayable(owner, fleetlog._loop_policy_function(c."loop", p.policy_version), p.replayable);
+	UPDATE fleetlog.loop_config l SET owner = owner WHERE l."loop" = c."loop";
+	UPDATE fleetlog.hold_config h SET role = owner::text FROM fleetlog.loop_pin n WHERE n."loop" = c."loop" AND h.id = n.hold;
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_give(oid, fleetlog.loop_config, regrole) IS 'internal: another owner for a loop';
+
 CREATE FUNCTION fleetlog._alter_loop(caller oid, loop text, policy regprocedure, model text, version text, parameters jsonb, evidence text, max_attempts int,
-		replayable bool, answer_timeout interval) RETURNS void
+		replayable bool, answer_timeout interval, owner regrole) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -401,6 +421,9 @@ DECLARE
 BEGIN
 	-- Behind the turn that each shard is in.
 	PERFORM FROM fleetlog.loop_position o WHERE o."loop" = c."loop" ORDER BY o.shard FOR UPDATE;
+	IF owner IS NOT NULL THEN
+		PERFORM fleetlog._loop_give(caller, c, owner);
+	END IF;
 	UPDATE fleetlog.loop_config l SET evidence = coalesce(_alter_loop.evidence, l.evidence), max_attempts = coalesce(_alter_loop.max_attempts, l.max_attempts),
 		answer_timeout = CASE WHEN _alter_loop.answer_timeout = interval '0' THEN NULL ELSE coalesce(_alter_loop.answer_timeout, l.answer_timeout) END
 		WHERE l."loop" = c."loop";
@@ -428,12 +451,12 @@ BEGIN
 	UPDATE fleetlog.loop_position o SET error = NULL, error_offset = NULL, error_at = NULL WHERE o."loop" = c."loop" AND o.error IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION fleetlog._alter_loop(oid, text, regprocedure, text, text, jsonb, text, int, bool, interval) IS 'internal: alter_loop';
+COMMENT ON FUNCTION fleetlog._alter_loop(oid, text, regprocedure, text, text, jsonb, text, int, bool, interval, regrole) IS 'internal: alter_loop';
 
 CREATE FUNCTION fleetlog.alter_loop(loop text, policy regprocedure = NULL, model text = NULL, version text = NULL, parameters jsonb = NULL, evidence text = NULL,
-		max_attempts int = NULL, replayable bool = NULL, answer_timeout interval = NULL) RETURNS void
+		max_attempts int = NULL, replayable bool = NULL, answer_timeout interval = NULL, owner regrole = NULL) RETURNS void
 	AS 'MODULE_PATHNAME', 'fl_sql_loop_call' LANGUAGE C CALLED ON NULL INPUT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval) IS
+COMMENT ON FUNCTION fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval, regrole) IS
 	'change a loop: another policy or model decides from the next reading of each shard on; NULL leaves a value as it is, an answer_timeout of 0 removes it';
 
 CREATE FUNCTION fleetlog._drop_loop(caller oid, loop text) RETURNS void
@@ -901,14 +924,14 @@ REVOKE ALL ON FUNCTION fleetlog._loop_policy_call(regprocedure, bool, fleetlog.l
 	fleetlog._loop_register_as(oid, text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
 	fleetlog._loop_register(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
 	fleetlog.create_loop(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
-	fleetlog._alter_loop(oid, text, regprocedure, text, text, jsonb, text, int, bool, interval),
-	fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval),
+	fleetlog._loop_give(oid, fleetlog.loop_config, regrole), fleetlog._alter_loop(oid, text, regprocedure, text, text, jsonb, text, int, bool, interval, regrole),
+	fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval, regrole),
 	fleetlog._drop_loop(oid, text), fleetlog.drop_loop(text), fleetlog._pause_loop(oid, text), fleetlog.pause_loop(text),
 	fleetlog._resume_loop(oid, text), fleetlog.resume_loop(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
 	fleetlog._loop_register(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
 	fleetlog.create_loop(text, regclass, regprocedure, text, text, jsonb, text, text, int, bool, regclass, regclass, regclass, interval, jsonb),
-	fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval), fleetlog.drop_loop(text),
+	fleetlog.alter_loop(text, regprocedure, text, text, jsonb, text, int, bool, interval, regrole), fleetlog.drop_loop(text),
 	fleetlog.pause_loop(text), fleetlog.resume_loop(text) TO fleetlog_admin;
 GRANT SELECT ON fleetlog.loop TO PUBLIC;
 GRANT SELECT ON fleetlog.stat_loop TO fleetlog_admin, pg_monitor;

@@ -29,6 +29,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
@@ -563,6 +564,8 @@ refuse_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 {
 	if (prev_object_access != NULL)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_DROP && class_id == AuthIdRelationId && OidIsValid(fl_access_method_oid()))
+		fl_loop_refuse_drop_role(object_id);
 	if ((access != OAT_TRUNCATE && access != OAT_DROP) || class_id != RelationRelationId || sub_id != 0)
 		return;
 

@@ -95,6 +95,19 @@ SELECT fleetlog._answer(10, ROW('lr.lr_request', 0, 0)::fleetlog.log_position, N
 SELECT fleetlog._loop_policy_function('lr', 1);
 SELECT fleetlog._policy_lr_1(NULL, NULL, NULL, now());
 RESET ROLE;
+-- Another owner: a role that one may act as, and that may do what the loop does.
+SET ROLE lr_owner;
+SELECT fleetlog.alter_loop('lr', owner => 'lr_other');
+RESET ROLE;
+SELECT fleetlog.alter_loop('lr', owner => 'lr_other');
+CREATE ROLE lr_heir IN ROLE lr_owner;
+SELECT fleetlog.alter_loop('lr', owner => 'lr_heir');
+SELECT owner FROM fleetlog.loop WHERE loop = 'lr';
+-- No loop is left to a role that is gone.
+DROP OWNED BY lr_heir;
+DROP ROLE lr_heir;
+SELECT fleetlog.alter_loop('lr', owner => 'lr_owner');
+DROP ROLE lr_heir;
 -- Names of the caller's schemas mean nothing to them.
 SET ROLE lr_other;
 CREATE FUNCTION lr_other.eq(text, text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'called as %', current_user; RETURN true; END $$;
