@@ -128,16 +128,37 @@ fl_producers_callbacks_init(void)
 
 /* ---- the check ------------------------------------------------------------------ */
 
-static void
+/* False: it was known, and is so no more. */
+static bool
 find_window(const FlShard *shard, int64 id, FlProducerWindow *w)
 {
 	FlProducerKey key = fl_producer_key(&shard->key, id);
 	const FlProducerWindow *mine = fl_producer_noted(&key);
+	bool		known = mine != NULL;
+	bool		expired = false;
 
-	if (mine != NULL)
+	if (known)
 		*w = *mine;
-	else if (!fl_producer_pool_get(&key, w) || fl_producer_is_expired(w))
+	else
+	{
+		known = fl_producer_pool_get(&key, w);
+		expired = known && fl_producer_is_expired(w);
+	}
+	if (!known || expired)
 		memset(w, 0, sizeof(*w));
+	return !expired;
+}
+
+/*
+ * Of a producer that this shard cannot have forgotten nothing is known: it has
+ * written nothing here, and begins with 0.  Anything else stands behind a batch that
+ * has failed and will come again; written before it, it would be taken by clients for
+ * the proof that the other was written, too.
+ */
+static bool
+is_behind_failure(const FlProducerWindow *w, const FlBatchInfo *batch)
+{
+	return w->n == 0 && batch->base_sequence != 0 && fl_producer_is_fresh(batch->producer_id);
 }
 
 FlError
@@ -150,7 +171,8 @@ fl_producers_check(FlShard *shard, const FlBatchInfo *batch, bool *write, FlOrig
 		return FL_ERR_NONE;
 	if (!shard->producers_known)
 		fl_producers_load(shard);
-	find_window(shard, batch->producer_id, &w);
+	if (find_window(shard, batch->producer_id, &w) && is_behind_failure(&w, batch))
+		return FL_ERR_STALE_PRODUCER;
 	switch (fl_producer_check(&w, batch->producer_epoch, batch->base_sequence, batch->record_count,
 							  &original->base_offset, &original->ts))
 	{
@@ -203,7 +225,7 @@ fl_producers_note(FlShard *shard, const FlBatchInfo *batch, int64 base_offset, T
 
 	if (noted == NULL)
 		create_table();
-	find_window(shard, batch->producer_id, &w);
+	(void) find_window(shard, batch->producer_id, &w);
 	fl_producer_note(&w, batch->producer_epoch, batch->base_sequence, batch->record_count, base_offset, ts);
 	n = hash_search(noted, &key, HASH_ENTER, NULL);
 	n->state.window = w;

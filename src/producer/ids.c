@@ -25,6 +25,7 @@
 #include "fleetlog/compat.h"
 #include "fleetlog/config.h"
 #include "fleetlog/producers.h"
+#include "producer_internal.h"
 
 StaticAssertDecl(((INT64CONST(1) << 32) % FL_PRODUCER_IDS) == 0, "no block lies across the end of the numbers");
 
@@ -52,5 +53,6 @@ fl_producer_ids_take(void)
 								4, types, values, &isnull);
 	if (isnull)
 		elog(ERROR, "no producer ids were given");
+	fl_producers_given(first, FL_PRODUCER_IDS);
 	return first;
 }

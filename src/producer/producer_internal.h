@@ -39,6 +39,10 @@ extern bool fl_producer_pool_get(const FlProducerKey *key, FlProducerWindow *w);
 /* The least recently used goes where there is no room.  Cannot fail. */
 extern void fl_producer_pool_put(const FlProducerKey *key, const FlProducerWindow *w);
 
+/* Ids that producers are about to be given, and whether this id is one whose producer was never forgotten. */
+extern void fl_producers_given(int64 first, int64 n);
+extern bool fl_producer_is_fresh(int64 id);
+
 /* Those of a shard, whose lock is held, palloc'd. */
 extern FlProducerState *fl_producer_pool_copy(const FlShardKey *shard, int *n);
 

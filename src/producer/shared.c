@@ -36,6 +36,10 @@ typedef struct Entry
 typedef struct Area
 {
 	dlist_head	used;			/* Entry, least recently used first */
+
+	/* Ids given since the start, none of which was ever forgotten; equal: none. */
+	int64		fresh_from;
+	int64		fresh_to;
 } Area;
 
 static int	max_producers = 20000;
@@ -86,7 +90,10 @@ fl_producers_init(void)
 	lock = &GetNamedLWLockTranche(PRODUCERS_TRANCHE)[0].lock;
 	area = ShmemInitStruct("fleetlog producers used", sizeof(Area), &found);
 	if (!found)
+	{
 		dlist_init(&area->used);
+		area->fresh_from = area->fresh_to = 0;
+	}
 	pool = ShmemInitHash("fleetlog producers", max_producers, max_producers, &ctl,
 						 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 }
@@ -129,6 +136,31 @@ remove_entry(Entry *entry)
 
 	dlist_delete(&entry->node);
 	hash_search(pool, &key, HASH_REMOVE, NULL);
+	/* Those that were given before it, too: one number tells all. */
+	if (key.id >= area->fresh_from && key.id < area->fresh_to)
+		area->fresh_from = key.id + 1;
+}
+
+void
+fl_producers_given(int64 first, int64 n)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	/* Ids go up, but for where they get other random bits (ids.c). */
+	if (first < area->fresh_to || area->fresh_from == area->fresh_to || (first >> 32) != (area->fresh_from >> 32))
+		area->fresh_from = first;
+	area->fresh_to = first + n;
+	LWLockRelease(lock);
+}
+
+bool
+fl_producer_is_fresh(int64 id)
+{
+	bool		fresh;
+
+	LWLockAcquire(lock, LW_SHARED);
+	fresh = id >= area->fresh_from && id < area->fresh_to;
+	LWLockRelease(lock);
+	return fresh;
 }
 
 void

@@ -119,8 +119,8 @@ check_rules('a', 'killed', sub { $s->kill9_and_start; connect_kafka() });
 is(init_in(4), 'new', 'ids are new behind all of that') for 1 .. 2;
 is(scalar(grep { $_ > 1 } values %given), 0, 'none was given twice');
 
-# Sequences go round.
-my $id = one_id();
+# Sequences go round.  An id that this server has not given since its start.
+my $id = 999;
 my $max = 0x7FFFFFFF;
 my $base = tail('a');
 is(send_one('a', $id, 0, $max - 2, 2), "0 $base", 'a producer that nobody knows begins anywhere');
@@ -164,6 +164,16 @@ substr($broken, -1, 1) ^= "\1";
 send_produce($c, 9, -1, [ 'a', 0, $_ ]) for numbered($id, 0, 0, 1), $broken, numbered($id, 0, 2, 1), numbered($id, 0, 3, 1);
 is(join(' ', map { my ($r) = read_produce($c, 9); $r->{error} } 1 .. 4), '0 2 45 45', 'behind one that was refused nothing is written');
 is(join(' ', map { send_one('a', $id, 0, $_, 1) } 1 .. 3), join(' ', map { '0 ' . ($base + $_) } 1 .. 3), 'in order it is');
+
+# The same with a producer that has written nothing yet: were the second taken, librdkafka would believe the first to be there.
+$id = one_id();
+$base = tail('a');
+$broken = numbered($id, 0, 0, 1);
+substr($broken, -1, 1) ^= "\1";
+send_produce($c, 9, -1, [ 'a', 0, $_ ]) for $broken, numbered($id, 0, 1, 1), numbered($id, 0, 2, 1);
+is(join(' ', map { my ($r) = read_produce($c, 9); "$r->{error} $r->{offset}" } 1 .. 3), '2 -1 45 -1 45 -1', "behind a producer's first batch, which was refused, nothing is written");
+is(tail('a'), $base, '... at all');
+is(join(' ', map { send_one('a', $id, 0, $_, 1) } 0 .. 2), join(' ', map { '0 ' . ($base + $_) } 0 .. 2), '... and in order it is');
 
 # A segment that DDL has locked: an append cannot be made for a while, and is made in order afterwards.
 $id = one_id();
