@@ -70,9 +70,10 @@ CREATE TABLE fleetlog.loop_response_position (
 	log_offset bigint NOT NULL CHECK (log_offset >= 0),
 	late bigint NOT NULL DEFAULT 0,
 	malformed bigint NOT NULL DEFAULT 0,
+	deferred bigint[] NOT NULL DEFAULT '{}',
 	PRIMARY KEY (loop, shard)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE fleetlog.loop_response_position IS 'how far a loop has read each shard of its responses, and what it could not use there';
+COMMENT ON TABLE fleetlog.loop_response_position IS 'how far a loop has read each shard of its responses, what it could not use there, and what it has left for later';
 
 CREATE TABLE fleetlog.loop_state (
 	loop text NOT NULL,
@@ -803,7 +804,37 @@ END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_parse_response(fleetlog.log_record) IS 'internal: which request a record of the stream of responses answers, and with what';
 
--- Marks requests as answered.  For the runner; returns how many records it took, -1: another transaction has a request.
+-- One response.  Says taken, late, malformed, or busy: another transaction has the request, and nothing is known yet.
+CREATE FUNCTION fleetlog._loop_take_response(c fleetlog.loop_config, said record, rec fleetlog.log_record) RETURNS text
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r fleetlog.loop_request;
+BEGIN
+	IF said.request_offset IS NULL THEN
+		RETURN 'malformed';
+	END IF;
+	SELECT * INTO r FROM fleetlog.loop_request q
+		WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		RETURN CASE WHEN EXISTS (SELECT FROM fleetlog.loop_request q
+			WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset) THEN 'busy' ELSE 'late' END;
+	ELSIF r.responded_at IS NOT NULL OR (r.response_offset IS NOT NULL AND (r.response_shard, r.response_offset) <> (rec.shard, rec.log_offset)) THEN
+		RETURN 'late';
+	ELSIF r.response_offset IS NULL AND said.unanswered THEN
+		-- Only the runner and fail_request() say so.
+		RETURN 'malformed';
+	ELSIF r.response_offset IS NULL AND said.lease IS NOT NULL AND NOT said.lease = ANY (r.leases) THEN
+		RETURN 'late';
+	END IF;
+	UPDATE fleetlog.loop_request q SET response_shard = rec.shard, response_offset = rec.log_offset, response = said.response, responded_at = rec.ts
+		WHERE q."loop" = r."loop" AND q.request_shard = r.request_shard AND q.request_offset = r.request_offset;
+	RETURN 'taken';
+END
+$$;
+COMMENT ON FUNCTION fleetlog._loop_take_response(fleetlog.loop_config, record, fleetlog.log_record) IS 'internal: marks a request as answered';
+
+-- For the runner; returns how many records it took, -1: some are left for later, since another transaction has their requests.
 CREATE FUNCTION fleetlog._loop_intake(loop text, shard int, max int) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -811,10 +842,12 @@ AS $$
 DECLARE
 	c fleetlog.loop_config;
 	p fleetlog.loop_response_position;
-	r fleetlog.loop_request;
 	rec fleetlog.log_record;
 	said record;
+	verdict text;
 	head bigint;
+	busy text[] := '{}';
+	later bigint[] := '{}';
 	n bigint := 0;
 BEGIN
 	SELECT * INTO p FROM fleetlog.loop_response_position o WHERE o."loop" = _loop_intake.loop AND o.shard = _loop_intake.shard FOR UPDATE SKIP LOCKED;
@@ -823,41 +856,33 @@ BEGIN
 		RETURN 0;
 	END IF;
 	head := fleetlog.head(c.responses, p.shard);
-	IF head > p.log_offset THEN
+	IF head > least(p.log_offset, p.deferred[1]) THEN
 		-- An answer that was removed before it was taken is none: its request is asked again.
 		UPDATE fleetlog.loop_request q SET response_shard = NULL, response_offset = NULL
 			WHERE q."loop" = c."loop" AND q.response_shard = p.shard AND q.response_offset < head AND q.responded_at IS NULL;
-		p.log_offset := head;
+		p.log_offset := greatest(p.log_offset, head);
 	END IF;
-	FOR rec IN SELECT * FROM fleetlog.read(c.responses, p.shard, p.log_offset, _loop_intake.max) LOOP
+	FOR rec IN SELECT x.* FROM unnest(p.deferred) d(o), fleetlog.read(c.responses, p.shard, d.o, 1) x WHERE d.o >= head
+		UNION ALL SELECT * FROM fleetlog.read(c.responses, p.shard, p.log_offset, _loop_intake.max) ORDER BY log_offset
+	LOOP
 		said := fleetlog._loop_parse_response(rec);
-		IF said.request_offset IS NULL THEN
-			p.malformed := p.malformed + 1;
-		ELSE
-			SELECT * INTO r FROM fleetlog.loop_request q
-				WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset FOR UPDATE SKIP LOCKED;
-			IF NOT FOUND AND EXISTS (SELECT FROM fleetlog.loop_request q
-				WHERE q."loop" = c."loop" AND q.request_shard = said.request_shard AND q.request_offset = said.request_offset) THEN
-				n := -1;
-				EXIT;
-			ELSIF r."loop" IS NULL OR r.responded_at IS NOT NULL OR (r.response_offset IS NOT NULL AND (r.response_shard, r.response_offset) <> (p.shard, rec.log_offset)) THEN
-				p.late := p.late + 1;
-			ELSIF r.response_offset IS NULL AND said.unanswered THEN
-				-- Only the runner and fail_request() say so.
-				p.malformed := p.malformed + 1;
-			ELSIF r.response_offset IS NULL AND said.lease IS NOT NULL AND NOT said.lease = ANY (r.leases) THEN
-				p.late := p.late + 1;
-			ELSE
-				UPDATE fleetlog.loop_request q SET response_shard = p.shard, response_offset = rec.log_offset, response = said.response, responded_at = rec.ts
-					WHERE q."loop" = r."loop" AND q.request_shard = r.request_shard AND q.request_offset = r.request_offset;
-			END IF;
+		-- What comes behind an answer that is left for later, to the same request, is too.
+		verdict := CASE WHEN concat(said.request_shard, ':', said.request_offset) = ANY (busy) THEN 'busy' ELSE fleetlog._loop_take_response(c, said, rec) END;
+		IF verdict = 'busy' THEN
+			-- So many, and no more: from there on all wait.
+			EXIT WHEN cardinality(later) >= 2 * _loop_intake.max;
+			busy := busy || concat(said.request_shard, ':', said.request_offset);
+			later := later || rec.log_offset;
 		END IF;
-		p.log_offset := rec.log_offset + 1;
+		p.late := p.late + (verdict = 'late')::int;
+		p.malformed := p.malformed + (verdict = 'malformed')::int;
+		p.log_offset := greatest(p.log_offset, rec.log_offset + 1);
 		n := n + 1;
 	END LOOP;
-	UPDATE fleetlog.loop_response_position o SET log_offset = p.log_offset, late = p.late, malformed = p.malformed
-		WHERE o."loop" = p."loop" AND o.shard = p.shard AND (o.log_offset, o.late, o.malformed) IS DISTINCT FROM (p.log_offset, p.late, p.malformed);
-	RETURN n;
+	UPDATE fleetlog.loop_response_position o SET log_offset = p.log_offset, late = p.late, malformed = p.malformed, deferred = later
+		WHERE o."loop" = p."loop" AND o.shard = p.shard
+			AND (o.log_offset, o.late, o.malformed, o.deferred) IS DISTINCT FROM (p.log_offset, p.late, p.malformed, later);
+	RETURN CASE WHEN later = '{}' THEN n ELSE -1 END;
 END
 $$;
 COMMENT ON FUNCTION fleetlog._loop_intake(text, int, int) IS 'internal: takes responses that were appended to their stream';
@@ -942,5 +967,5 @@ REVOKE ALL ON FUNCTION fleetlog._next_request(oid, text, int, interval), fleetlo
 	fleetlog._loop_append_response(regclass, text, text, text, int, bigint, jsonb),
 	fleetlog._loop_end_request(fleetlog.loop_request, jsonb), fleetlog._answer(oid, fleetlog.log_position, bigint, jsonb),
 	fleetlog._fail_request(oid, fleetlog.log_position, bigint, text), fleetlog._loop_expire(text, int), fleetlog._loop_expiry_ms(text, int),
-	fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;
+	fleetlog._loop_take_response(fleetlog.loop_config, record, fleetlog.log_record), fleetlog._loop_intake(text, int, int), fleetlog._loop_add_shards(), fleetlog._loop_refused(text, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fleetlog._loop_refused(text, int) TO fleetlog_admin, pg_monitor;

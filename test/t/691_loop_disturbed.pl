@@ -99,6 +99,27 @@ for my $first ('ROLLBACK', 'COMMIT')
     ($request, $lease) = lease();
 }
 
+# ---- a transaction that is left open with a request ----
+
+readings('d3', 0, 8);
+my $open = $s->session;
+$s->wait_for('SELECT count(*) FROM fleetlog.loop_request', 1, 'the request');
+my ($which) = $open->query("BEGIN; SELECT (request).shard || ':' || (request).log_offset FROM fleetlog.next_request('valves', 1)") =~ /(\d+:\d+)/;
+sub publish { my ($to, $x) = @_; $s->sql("SELECT fleetlog.append('valves_response', 'k', '$x', headers => fleetlog.headers('{\"correlation-data\": \"$to\"}'))"); return; }
+my $late = $s->sql("SELECT sum(late_answers) FROM fleetlog.stat_loop WHERE loop = 'valves'");
+publish($which, 21);
+publish($which, 22);
+readings('d1', 0, 1000);
+$s->wait_for("SELECT count(*) FROM fleetlog.loop_request", 2, 'the request of another device');
+publish($s->sql("SELECT request_shard || ':' || request_offset FROM fleetlog.loop_request WHERE key = 'acme/d1'"), 23);
+$s->wait_for("SELECT count(*) FROM valves_decision WHERE key = 'acme/d1' AND fleetlog.json(payload) #>> '{decisions,0,x}' = '23'", 1, 'the other device to be decided');
+is($s->sql("SELECT count(*), sum(cardinality(p.deferred)) FROM fleetlog.loop_request r, fleetlog.loop_response_position p WHERE r.responded_at IS NULL AND p.loop = 'valves'"), '1|2', 'who leaves a request in an open transaction holds up its device only');
+$open->query('ROLLBACK');
+$open->quit;
+all_decided();
+is($s->sql("SELECT fleetlog.json(payload) #>> '{decisions,0,x}' FROM valves_decision WHERE key = 'acme/d3' ORDER BY log_offset DESC LIMIT 1"), 21, 'then the first answer counts');
+$s->wait_for("SELECT sum(late_answers) - $late FROM fleetlog.stat_loop WHERE loop = 'valves'", 1, 'the second to be late');
+
 # ---- what retention removes ----
 
 readings('d4', 0, 2);
@@ -135,6 +156,6 @@ kill 'TERM', $runner;
 $s->wait_for("SELECT count(*) FROM fleetlog.stat_worker WHERE kind = 'state' AND pid <> $runner", 1, 'a process to be started again');
 now_is('started again');
 all_decided();
-is(decided('d3'), in_order(2, 4, 6), 'every reading is decided once');
+is(decided('d3'), in_order(2, 4, 8, 6), 'every reading is decided once');
 is($s->crashes, '', 'no crash');
 done_testing();
