@@ -17,16 +17,17 @@ my $shim = FleetlogTest::Powercut::build() . '/fl_clock.so';
 sub with_clock { my ($start) = @_; local $ENV{LD_PRELOAD} = $shim; return $start->(); }
 my $s = with_clock(sub { FleetlogTest->new('loop_disturbed', conf => 'fleetlog.loop_policy_timeout = 0') });
 $s->fleet(devices => 4);
-# It thinks for as long as it says, about every reading; even ones ask.
+# It thinks about every reading for as long as a table says; even ones ask.
 $s->sql(<<'SQL');
 SELECT fleetlog.create_state('now'), fleetlog.create_stream('quick');
 SELECT fleetlog.alter_mount('acme/', state => 'now', keep => 'last');
+CREATE TABLE thinks AS SELECT 0::float8 AS seconds;
 CREATE FUNCTION p(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
 	v jsonb := fleetlog.json(reading.payload);
 	n int := coalesce((state ->> 'n')::int, 0);
 BEGIN
-	PERFORM pg_sleep(coalesce((v ->> 'think')::float8, 0));
+	PERFORM pg_sleep(seconds) FROM public.thinks WHERE v ->> 'v' <> '2' AND reading.key <> 'k';
 	IF response IS NULL AND (v ->> 'v')::int % 2 = 0 THEN
 		RETURN jsonb_build_object('ask', v);
 	END IF;
@@ -39,10 +40,11 @@ $s->wait_for("SELECT count(*) FROM fleetlog.stat_worker WHERE kind = 'runner' AN
 
 sub readings
 {
-    my ($device, $think, @v) = @_;
-    $s->sql('BEGIN; ' . join('', map { "SELECT fleetlog.append('telemetry', 'acme/$device/v', '{\"v\": $_, \"think\": $think}', device => '$device', tenant => 'acme');" } @v) . 'COMMIT');
+    my ($device, @v) = @_;
+    $s->sql('BEGIN; ' . join('', map { "SELECT fleetlog.append('telemetry', 'acme/$device/v', '{\"v\": $_}', device => '$device', tenant => 'acme');" } @v) . 'COMMIT');
     return;
 }
+sub thinks { my ($seconds) = @_; $s->sql("UPDATE thinks SET seconds = $seconds"); return; }
 sub quick { my ($v) = @_; $s->sql("SELECT fleetlog.append('quick', 'k', '{\"v\": $v}')"); return; }
 sub decided { my ($device) = @_; return $s->sql("SELECT string_agg((x.d ->> 'v') || '/' || (x.d ->> 'n'), ' ' ORDER BY t.shard, t.log_offset) FROM valves_decision t, jsonb_array_elements(fleetlog.json(payload) -> 'decisions') x(d) WHERE key = 'acme/$device'"); }
 sub in_order { my (@v) = @_; my $n = 0; return join ' ', map { "$_/" . $n++ } @v; }
@@ -51,32 +53,36 @@ sub all_decided { $s->wait_for("SELECT sum(pending + waiting + lag) FROM fleetlo
 
 # ---- a slow policy ----
 
-my @slow = map { 2 * $_ + 1 } 0 .. 99;
-readings('d1', 0.1, @slow);
+my @slow = map { 2 * $_ + 1 } 0 .. 499;
+thinks(0.3);
+readings('d1', @slow);
 $s->wait_for("SELECT readings > 0 AND lag > 0 FROM fleetlog.stat_loop WHERE loop = 'valves'", 't', 'some of the slow readings to be decided');
 quick(1);
 $s->wait_for('SELECT count(*) FROM a_quick_decision', 1, 'another loop to decide');
 cmp_ok($s->sql("SELECT lag FROM fleetlog.stat_loop WHERE loop = 'valves'"), '>', 0, 'another loop decides meanwhile');
+thinks(0);
 all_decided();
 is(decided('d1'), in_order(@slow), 'each slow reading is decided once, in order');
 # The same where they wait behind a request.
-my @behind = (2, map { 2 * $_ + 1 } 0 .. 29);
-readings('d2', 0.1, @behind);
-$s->wait_for("SELECT waiting FROM fleetlog.stat_loop WHERE loop = 'valves'", 30, 'readings to wait behind a request');
+my @behind = (2, map { 2 * $_ + 1 } 0 .. 499);
+readings('d2', @behind);
+$s->wait_for("SELECT waiting FROM fleetlog.stat_loop WHERE loop = 'valves'", 500, 'readings to wait behind a request');
+thinks(0.3);
 my ($request, $lease) = lease();
 $s->sql("SELECT fleetlog.answer('$request', $lease, '1')");
-$s->wait_for("SELECT waiting BETWEEN 1 AND 29 FROM fleetlog.stat_loop WHERE loop = 'valves'", 't', 'some of them to be decided');
-readings('d2', 0, 101, 103);
+$s->wait_for("SELECT waiting BETWEEN 1 AND 499 FROM fleetlog.stat_loop WHERE loop = 'valves'", 't', 'some of them to be decided');
+readings('d2', 101, 103);
 quick(3);
 $s->wait_for('SELECT count(*) FROM a_quick_decision', 2, 'another loop to decide');
 cmp_ok($s->sql("SELECT waiting FROM fleetlog.stat_loop WHERE loop = 'valves'"), '>', 0, 'another loop decides while they wait for nothing but time');
 with_clock(sub { $s->kill9_and_start });
+thinks(0);
 all_decided();
 is(decided('d2'), in_order(@behind, 101, 103), 'in order with what came meanwhile, over a kill -9');
 
 # ---- answers ----
 
-readings('d3', 0, 2);
+readings('d3', 2);
 ($request, $lease) = lease();
 like($s->sql_error("SELECT fleetlog.answer('$request', $lease, to_jsonb(repeat('x', 10 * 1024 * 1024)))"), qr/LF103|54000|record/, 'an answer of 10 MB is refused');
 is($s->sql("SELECT pending, leased FROM fleetlog.stat_loop WHERE loop = 'valves'"), '1|1', 'and the request is as it was');
@@ -95,13 +101,13 @@ for my $first ('ROLLBACK', 'COMMIT')
     all_decided();
     is($s->sql("SELECT fleetlog.json(payload) #>> '{decisions,0,x}' FROM valves_decision WHERE key = 'acme/d3' ORDER BY log_offset DESC LIMIT 1"), $first eq 'COMMIT' ? 1 : 2, 'which is what is decided about');
     next if $first eq 'COMMIT';
-    readings('d3', 0, 4);
+    readings('d3', 4);
     ($request, $lease) = lease();
 }
 
 # ---- a transaction that is left open with a request ----
 
-readings('d3', 0, 8);
+readings('d3', 8);
 my $open = $s->session;
 $s->wait_for('SELECT count(*) FROM fleetlog.loop_request', 1, 'the request');
 my ($which) = $open->query("BEGIN; SELECT (request).shard || ':' || (request).log_offset FROM fleetlog.next_request('valves', 1)") =~ /(\d+:\d+)/;
@@ -109,7 +115,7 @@ sub publish { my ($to, $x) = @_; $s->sql("SELECT fleetlog.append('valves_respons
 my $late = $s->sql("SELECT sum(late_answers) FROM fleetlog.stat_loop WHERE loop = 'valves'");
 publish($which, 21);
 publish($which, 22);
-readings('d1', 0, 1000);
+readings('d1', 1000);
 $s->wait_for("SELECT count(*) FROM fleetlog.loop_request", 2, 'the request of another device');
 publish($s->sql("SELECT request_shard || ':' || request_offset FROM fleetlog.loop_request WHERE key = 'acme/d1'"), 23);
 $s->wait_for("SELECT count(*) FROM valves_decision WHERE key = 'acme/d1' AND fleetlog.json(payload) #>> '{decisions,0,x}' = '23'", 1, 'the other device to be decided');
@@ -122,7 +128,7 @@ $s->wait_for("SELECT sum(late_answers) - $late FROM fleetlog.stat_loop WHERE loo
 
 # ---- what retention removes ----
 
-readings('d4', 0, 2);
+readings('d4', 2);
 ($request, $lease) = lease();
 my $runner = $s->sql("SELECT pid FROM fleetlog.stat_worker WHERE kind = 'runner'");
 kill 'STOP', $runner;
@@ -141,8 +147,8 @@ sub now_is { my ($value) = @_; $device->publish_acked('acme/d1/kept', $value); $
 now_is('before');
 set_clock(86400);
 cmp_ok($s->sql("SELECT extract(epoch FROM clock_timestamp()) - " . time), '>', 80000, 'the clock is a day ahead');
-readings('d3', 0, 6);
-readings('d4', 0, 8);
+readings('d3', 6);
+readings('d4', 8);
 lease('30 s');
 lease('30 s');
 now_is('ahead');
