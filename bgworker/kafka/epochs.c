@@ -156,7 +156,7 @@ describe_partition(EpochQuestion *q)
 	q->out->partition = q->in.partition;
 	error = fl_kafka_try(q->conn->door, look_up, q);
 	if (error != FL_KAFKA_NO_ERROR)
-		q->out->error_code = error;
+		q->out->error_code = error == FL_KAFKA_LOCKED ? FL_KAFKA_STORAGE_ERROR : error;
 }
 
 void

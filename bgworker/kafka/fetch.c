@@ -26,9 +26,6 @@
 
 #include "fetch.h"
 
-/* Until a segment that somebody has locked is tried again. */
-#define LOCKED_MS 50
-
 /* Epochs of sessions (KIP-227): one is to be begun, or there is to be none. */
 #define SESSION_INITIAL 0
 #define SESSION_FINAL   (-1)
@@ -196,15 +193,15 @@ wait_for_more(FlKafkaFetch *fetch)
 	{
 		FlKafkaPart *part = &fetch->parts[i];
 
-		/* Most wait already, with nothing new. */
-		if (!part->ended && (part->wait.watch == NULL || part->wait.seen != part->tail))
+		/* Most wait already, with nothing new.  Of one that could not be opened no tail is known. */
+		if (!part->ended && part->tail >= 0 && (part->wait.watch == NULL || part->wait.seen != part->tail))
 			fl_kafka_wait(fetch->door, &part->wait, part->stream, part->shard, part->tail);
 	}
 	if (!fetch->timed)
 		fl_kafka_set_timer(fetch->job.req, in->max_wait_ms, on_timer);
 	fetch->timed = true;
 	if (fetch->locked)
-		fl_kafka_arm(fetch->door, &fetch->retry, LOCKED_MS);
+		fl_kafka_arm(fetch->door, &fetch->retry, FL_KAFKA_LOCKED_MS);
 }
 
 /* The job: true while there is more to read. */
@@ -221,7 +218,9 @@ step(FlKafkaJob *job)
 			return true;
 		fetch->most = Min(Min(fetch->most, room), (int64) fl_kafka_max_fetch_kb * 1024);
 	}
-	fetch->locked = false;
+	/* A look at all of them may take several steps. */
+	if (fetch->at == 0)
+		fetch->locked = false;
 	if (room >= 0 && !fl_kafka_fetch_read(fetch) && !(fetch->expired && fetch->bytes > 0))
 		return true;
 	fetch->at = 0;

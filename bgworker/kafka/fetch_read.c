@@ -179,7 +179,9 @@ static void
 look_at(FlKafkaFetch *fetch, FlKafkaPart *part)
 {
 	fetch->current = part;
-	read_part(fetch, part);
+	part->locked = fl_kafka_is_locked(fetch->door, part->stream, part->shard);
+	if (!part->locked)
+		read_part(fetch, part);
 	fetch->current = NULL;
 	fetch->locked = fetch->locked || part->locked;
 	if (part->error == FL_KAFKA_NO_ERROR && !part->diverged)
@@ -218,7 +220,13 @@ fl_kafka_fetch_read(FlKafkaFetch *fetch)
 		FlKafkaPart *part = fetch->current;
 
 		fetch->current = NULL;
-		if (part != NULL)
+		if (part != NULL && error == FL_KAFKA_LOCKED)
+		{
+			fl_kafka_note_locked(fetch->door, part->stream, part->shard);
+			part->look = part->locked = fetch->locked = true;
+			fetch->at++;
+		}
+		else if (part != NULL)
 		{
 			/* What was read before is good; the error comes with the next request. */
 			part->ended = true;
@@ -244,13 +252,31 @@ find_bounds(void *arg)
 		/* One that has an error tells nothing else, and its stream may be gone. */
 		if (part->tail >= 0 || part->error != FL_KAFKA_NO_ERROR)
 			continue;
-		part->head = fl_log_head(part->stream, part->shard);
-		part->tail = fl_log_tail(part->stream, part->shard);
+		fetch->current = part;
+		if (fl_kafka_is_locked(fetch->door, part->stream, part->shard))
+			part->error = FL_KAFKA_STORAGE_ERROR;
+		else
+		{
+			part->head = fl_log_head(part->stream, part->shard);
+			part->tail = fl_log_tail(part->stream, part->shard);
+		}
 	}
+	fetch->current = NULL;
 }
 
 void
 fl_kafka_fetch_bounds(FlKafkaFetch *fetch)
 {
-	(void) fl_kafka_try(fetch->door, find_bounds, fetch);
+	for (;;)
+	{
+		int16 error = fl_kafka_try(fetch->door, find_bounds, fetch);
+		FlKafkaPart *part = fetch->current;
+
+		fetch->current = NULL;
+		if (part == NULL)
+			return;
+		if (error == FL_KAFKA_LOCKED)
+			fl_kafka_note_locked(fetch->door, part->stream, part->shard);
+		part->error = error == FL_KAFKA_LOCKED ? FL_KAFKA_STORAGE_ERROR : error;
+	}
 }

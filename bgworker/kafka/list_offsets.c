@@ -18,6 +18,8 @@
 
 #define STEP_PAGES 64
 
+#define LOCKED_MOST_MS 500 /* that one of its tables may be locked before it is an error */
+
 /* What a client may ask for instead of a time, and from which version on. */
 #define LATEST         (-1)
 #define EARLIEST       (-2)
@@ -49,6 +51,9 @@ typedef struct Listing
 	FlKafkaDoor *door;
 	int n;
 	int at; /* the partition in hand */
+	bool locked;          /* its table is */
+	int64 give_up_ms;     /* when a partition that is locked is an error; 0: none was */
+	FlKafkaTimer retry;   /* of what is locked */
 	Ask *asks;
 	FlKafkaListOffsetsResponse out;
 } Listing;
@@ -147,7 +152,7 @@ begin_search(Ask *ask)
 
 /* A part of a search by the records' own times: as far as the step's time reaches. */
 static void
-search_created(Ask *ask)
+search_created(Listing *listing, Ask *ask)
 {
 	int64 head = fl_log_head(ask->stream, ask->out->partition_index);
 	FlBatchDecoder *decoder = fl_batch_decoder_create(CurrentMemoryContext);
@@ -164,6 +169,7 @@ search_created(Ask *ask)
 		fl_log_reader_created_from(reader, ask->timestamp == LATEST_TIME ? ask->best_ms + 1 : ask->timestamp);
 		if (!fl_log_reader_next(reader, &batch))
 		{
+			listing->locked = fl_log_reader_locked(reader);
 			ask->finished = !fl_log_reader_stopped(reader);
 			break;
 		}
@@ -235,7 +241,7 @@ look_up(void *arg)
 	else if (find_bound(ask))
 		;
 	else if (stream->timestamp_type == FL_TIMESTAMP_CREATE)
-		search_created(ask);
+		search_created(listing, ask);
 	else if (ask->timestamp == LATEST_TIME)
 		find_latest_append_time(ask);
 	else
@@ -244,6 +250,38 @@ look_up(void *arg)
 		ask->out->leader_epoch = ask->timestamp == LATEST
 									 ? fl_kafka_leader_epoch(ask->stream, ask->out->partition_index)
 									 : fl_epoch_of(ask->stream, ask->out->partition_index, ask->out->offset);
+}
+
+/* Looks at the partition in hand, unless somebody has locked its table. */
+static int16
+try_ask(Listing *listing, const Ask *ask)
+{
+	int32 shard = ask->out->partition_index;
+	int16 error;
+
+	listing->locked = false;
+	if (ask->finished)
+		return FL_KAFKA_NO_ERROR;
+	if (fl_kafka_is_locked(listing->door, ask->stream, shard))
+		return FL_KAFKA_LOCKED;
+	error = fl_kafka_try(listing->door, look_up, listing);
+	if (error == FL_KAFKA_LOCKED)
+		fl_kafka_note_locked(listing->door, ask->stream, shard);
+	return listing->locked ? FL_KAFKA_LOCKED : error;
+}
+
+/* False: it has been waited for long enough. */
+static bool
+wait_for_lock(Listing *listing)
+{
+	int64 now = fl_net_now(listing->door->net);
+
+	if (listing->give_up_ms == 0)
+		listing->give_up_ms = now + LOCKED_MOST_MS;
+	if (now >= listing->give_up_ms)
+		return false;
+	fl_kafka_arm(listing->door, &listing->retry, FL_KAFKA_LOCKED_MS);
+	return true;
 }
 
 /* The job: true while there is more to look for. */
@@ -255,13 +293,20 @@ step(FlKafkaJob *job)
 	while (listing->at < listing->n)
 	{
 		Ask *ask = &listing->asks[listing->at];
-		int16 error = ask->finished ? FL_KAFKA_NO_ERROR : fl_kafka_try(listing->door, look_up, listing);
+		int16 error = try_ask(listing, ask);
 
+		if (error == FL_KAFKA_LOCKED)
+		{
+			if (wait_for_lock(listing))
+				return false;
+			error = FL_KAFKA_STORAGE_ERROR;
+		}
 		if (error == FL_KAFKA_OFFSET_OUT_OF_RANGE)
 			ask->searching = false; /* the head has passed us: once more */
 		else if (error != FL_KAFKA_NO_ERROR)
 		{
 			found_none(ask);
+			ask->out->leader_epoch = -1;
 			ask->out->error_code = error;
 		}
 		if (ask->finished)
@@ -276,7 +321,16 @@ step(FlKafkaJob *job)
 static void
 on_end(FlKafkaRequest *req)
 {
-	fl_kafka_job_stop(&((Listing *) req->state)->job);
+	Listing *listing = req->state;
+
+	fl_kafka_job_stop(&listing->job);
+	fl_kafka_arm(listing->door, &listing->retry, -1);
+}
+
+static void
+on_retry(FlKafkaTimer *timer)
+{
+	fl_kafka_job_start(&((Listing *) timer->arg)->job);
 }
 
 /* ---- the request ---- */
@@ -352,6 +406,8 @@ fl_kafka_handle_list_offsets(FlKafkaRequest *req)
 	listing->job.req = req;
 	listing->job.step = step;
 	listing->door = req->door;
+	listing->retry.fire = on_retry;
+	listing->retry.arg = listing;
 	fl_kafka_begin_transaction(req->door);
 	if (!read_request(req, listing))
 	{

@@ -24,6 +24,7 @@
 
 #include "access/xact.h"
 #include "portability/instr_time.h"
+#include "storage/proc.h"
 #include "utils/hsearch.h"
 #include "utils/resowner.h"
 
@@ -39,6 +40,9 @@
 #define STALL_SHORT_MS 1000  /* where all of it is */
 
 #define SPARE_PARTITIONS 1000
+
+#define TRY_LOCK_MS   1    /* as little as the server knows */
+#define LOCKED_SHARDS 1024 /* noted; two that share a place are tried more often */
 
 /* A shard that somebody waits for. */
 typedef struct WatchKey
@@ -121,6 +125,8 @@ code_of_error(void)
 {
 	if (fl_error_from_sqlstate(geterrcode()) == FL_ERR_OFFSET_TOO_OLD)
 		return FL_KAFKA_OFFSET_OUT_OF_RANGE;
+	if (geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE)
+		return FL_KAFKA_LOCKED;
 	EmitErrorReport();
 	FL_COUNT(FL_C_ERRORS, 1);
 	return FL_KAFKA_STORAGE_ERROR;
@@ -131,6 +137,7 @@ fl_kafka_try(FlKafkaDoor *door, void (*f)(void *arg), void *arg)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ResourceOwner owner;
+	int lock_timeout;
 	volatile int16 code = FL_KAFKA_NO_ERROR;
 
 	if (try_context == NULL)
@@ -139,6 +146,8 @@ fl_kafka_try(FlKafkaDoor *door, void (*f)(void *arg), void *arg)
 	owner = CurrentResourceOwner;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(try_context);
+	lock_timeout = LockTimeout;
+	LockTimeout = TRY_LOCK_MS;
 	PG_TRY();
 	{
 		f(arg);
@@ -152,10 +161,42 @@ fl_kafka_try(FlKafkaDoor *door, void (*f)(void *arg), void *arg)
 		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
+	LockTimeout = lock_timeout;
 	MemoryContextSwitchTo(caller);
 	CurrentResourceOwner = owner;
 	MemoryContextReset(try_context);
 	return code;
+}
+
+/* ---- shards that are locked ---- */
+
+typedef struct LockedShard
+{
+	Oid stream;
+	int32 shard;
+	int64 until_ms;
+} LockedShard;
+
+static LockedShard locked_shards[LOCKED_SHARDS];
+
+static LockedShard *
+locked_slot(Oid stream, int32 shard)
+{
+	return &locked_shards[(stream * 31 + (uint32) shard) % LOCKED_SHARDS];
+}
+
+void
+fl_kafka_note_locked(FlKafkaDoor *door, Oid stream, int32 shard)
+{
+	*locked_slot(stream, shard) = (LockedShard){stream, shard, fl_net_now(door->net) + FL_KAFKA_LOCKED_MS};
+}
+
+bool
+fl_kafka_is_locked(FlKafkaDoor *door, Oid stream, int32 shard)
+{
+	const LockedShard *slot = locked_slot(stream, shard);
+
+	return slot->stream == stream && slot->shard == shard && fl_net_now(door->net) < slot->until_ms;
 }
 
 /* ---- waiting ---- */

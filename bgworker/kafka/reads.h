@@ -40,8 +40,22 @@ extern bool fl_kafka_step_is_over(void);
  * Calls f, which reads the catalog and the log, in the turn's transaction; its memory
  * goes afterwards.  An error of it is only the caller's: Kafka's code of it.  A
  * position below the head, or that came to be there, is FL_KAFKA_OFFSET_OUT_OF_RANGE.
+ *
+ * FL_KAFKA_LOCKED, which is for no client: somebody has locked a table that it needs.
+ * Nobody waits for such a lock here, as all who are connected would wait with him: it
+ * is to be tried again after FL_KAFKA_LOCKED_MS.
  */
 extern int16 fl_kafka_try(FlKafkaDoor *door, void (*f)(void *arg), void *arg);
+
+#define FL_KAFKA_LOCKED    (-2)
+#define FL_KAFKA_LOCKED_MS 50
+
+/*
+ * Such a shard is noted, so that however many want to read it one of them tries it, now and
+ * then.
+ */
+extern void fl_kafka_note_locked(FlKafkaDoor *door, Oid stream, int32 shard);
+extern bool fl_kafka_is_locked(FlKafkaDoor *door, Oid stream, int32 shard);
 
 /* ---- waiting for tails ---- */
 

@@ -159,6 +159,9 @@ write_shard(FlIngest *ing, FlIngestShard *s)
 
 	if (info == NULL)
 		return;
+	/* To open it tables are read, which somebody may have locked: that is for the appender. */
+	if (fl_shard_find(s->key.stream, s->key.shard) == NULL)
+		return;
 	shard = fl_shard_open(s->key.stream, s->key.shard, info->durability == FL_DURABILITY_QUORUM);
 	if (!lock_briefly(shard))
 		return;

@@ -4,9 +4,10 @@
 use strict;
 use warnings;
 use Test::More;
+use IO::Select;
 use IPC::Run ();
 use FleetlogTest;
-use FleetlogTest::KafkaBatch qw(batch produce record);
+use FleetlogTest::KafkaBatch qw(batch produce read_produce record send_produce);
 use FleetlogTest::KafkaFetch;
 use FleetlogTest::KafkaGroup;
 
@@ -147,11 +148,34 @@ like(values_of($p), qr/^four/, 'a topic of the same name begins anew');
 # ---- tables that are locked ----
 
 # Nobody has opened them since the start, which is when their tables are looked at.
-$s->sql("SELECT fleetlog.create_stream('held', shards => 2); SELECT fleetlog.create_stream('other_topic')");
-$s->sql("SELECT fleetlog.append(t, 'k', 'kept'::bytea, NULL, 0) FROM unnest('{held,other_topic}'::regclass[]) t");
+$s->sql("SELECT fleetlog.create_stream('held', shards => 2), fleetlog.create_stream('shut', shards => 2), fleetlog.create_stream('shut_created', timestamp_type => 'create'); SELECT fleetlog.create_stream('other_topic')");
+$s->sql("SELECT fleetlog.append(t, 'k', 'kept'::bytea, NULL, 0) FROM unnest('{held,shut,shut_created,other_topic}'::regclass[]) t");
 $s->node->restart;
 $s->wait_for("SELECT count(*) FROM fleetlog.stat_listener WHERE protocol = 'kafka' AND state = 'listening'", '1', 'the Kafka door');
 my $holder = $s->session;
+
+# Who asks for them waits, with the patience that he has himself; nobody else does.
+sub has_answer { my ($x) = @_; return length $x->{in} || IO::Select->new($x->{socket})->can_read(0) ? 1 : 0; }
+$holder->query('BEGIN; LOCK TABLE shut, shut_created IN ACCESS EXCLUSIVE MODE');
+my @patient = map { client() } 0 .. 9;
+$_->send_fetch([ [ 'shut', [ 0, 0 ], [ 1, 0 ] ], [ 'shut_created', [ 0, 0 ] ] ], max_wait => $long) for @patient;
+my ($producer, $other) = (client(), client());
+send_produce($producer, 9, -1, [ 'shut', 1, batch(records => [ record('k', 'waited') ]) ]);
+my $served = grep { values_of($other->fetch_one('other_topic', 0, 0)) eq 'kept' } 1 .. 200;
+is($served, 200, 'O4: 200 requests for another topic are served while others wait for a locked table');
+is($other->list_offsets(1, [ 'other_topic', 0, -1 ]), '0 1 -1', 'O4: ... its offsets are told');
+is($other->list_offsets(1, [ $_, 0, -1 ]), '56 -1 -1', "O4: ... those of a locked table are an error to be tried again ($_)") for qw(shut shut_created);
+is(join(' ', map { $other->fetch([ [ 'shut', [ 0, 0 ] ], [ 'other_topic', [ 0, 0 ] ] ], max_wait => 0)->{parts}{$_}{error} } 'shut:0', 'other_topic:0'), '56 0', 'O4: ... who does not wait is told at once which of them it is');
+is(values_of($other->fetch([ [ 'shut', [ 0, 0 ] ], [ 'other_topic', [ 0, 0 ] ] ], max_wait => $long)->{parts}{'other_topic:0'}), 'kept', 'O4: ... and who asks for both gets what there is');
+is(join(' ', map { has_answer($_) } @patient, $producer), join(' ', (0) x 11), 'O4: ... while those who wait have no answer yet');
+$holder->query('COMMIT');
+is(join(' ', map { my $r = $_->read_fetch; join '+', map { values_of($r->{parts}{$_}) } 'shut:0', 'shut_created:0' } @patient), join(' ', ('kept+kept') x 10), 'O4: ... and it is the records when the lock is gone');
+is((read_produce($producer, 9))[0]{error}, 0, 'O4: ... as is the record that was produced');
+$holder->query('BEGIN; LOCK TABLE shut_created IN ACCESS EXCLUSIVE MODE');
+is($other->list_offsets(1, [ 'shut_created', 0, 1 ]), '56 -1 -1', 'O4: a search by time in a locked table, which was opened before, is an error to be tried again');
+$holder->query('ROLLBACK');
+is($other->list_offsets(1, [ 'shut_created', 0, 1 ]), '0 -1 -1', 'O4: ... and then it ends');
+
 $holder->query('BEGIN; LOCK TABLE held IN ACCESS EXCLUSIVE MODE');
 $c = client();
 $c->request(3, 1, pack('l>', -1));
