@@ -7,6 +7,8 @@ SET client_min_messages = warning;
 SET timezone = 'UTC';
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
+-- A million records are one transaction here.
+SET fleetlog.shard_hold_timeout = 0;
 CREATE FUNCTION pg_temp.json(body jsonb) RETURNS bytea LANGUAGE sql AS $$ SELECT convert_to(body::text, 'UTF8') $$;
 SELECT fleetlog.create_stream('replay_source') IS NULL;
 SELECT count(fleetlog.append('replay_source', 'plant/valve-' || n % 1000, convert_to(format('{"pressure": %s.%s, "temperature": %s, "valve": "valve-%s", "seq": %s, "unit": "bar", "status": "ok"}', n * 7919 % 1000, n % 10, n % 90, n % 1000, n), 'UTF8')))
