@@ -8,14 +8,14 @@ COMMENT ON FUNCTION fleetlog.replay(text, timestamptz, timestamptz, jsonb, text,
 	'run the policy of a loop, or another one, again over recorded readings and responses: same, different, missing, reading gone; writes nothing';
 
 CREATE FUNCTION fleetlog._stat_replay(OUT pid int, OUT database oid, OUT role oid, OUT loop text, OUT started_at timestamptz, OUT phase text, OUT readings_total bigint,
-		OUT records_read bigint, OUT readings_done bigint, OUT same bigint, OUT differing bigint)
+		OUT records_read bigint, OUT readings_done bigint, OUT same bigint, OUT differing bigint, OUT workers int)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'fl_sql_stat_replay' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 4;
 COMMENT ON FUNCTION fleetlog._stat_replay() IS 'internal: replays that run now';
 REVOKE ALL ON FUNCTION fleetlog._stat_replay() FROM PUBLIC;
 
 CREATE VIEW fleetlog.stat_replay AS
-	SELECT r.pid, d.datname AS database, pg_get_userbyid(r.role) AS role, r.loop, r.phase, r.records_read, r.readings_total, r.readings_done, r.same, r.differing, r.started_at
+	SELECT r.pid, d.datname AS database, pg_get_userbyid(r.role) AS role, r.loop, r.phase, r.records_read, r.readings_total, r.readings_done, r.same, r.differing, r.started_at, r.workers
 	FROM fleetlog._stat_replay() r LEFT JOIN pg_catalog.pg_database d ON d.oid = r.database;
 COMMENT ON VIEW fleetlog.stat_replay IS 'replays that run now: how many readings they have gone through, and what was found';
 GRANT EXECUTE ON FUNCTION fleetlog._stat_replay() TO fleetlog_admin, pg_monitor;

@@ -55,7 +55,7 @@ typedef struct Case
 	FlRecorded *responses;
 } Case;
 
-typedef struct Replay
+struct FlReplay
 {
 	FlReplayLoop *loop;
 	FlReplayScope scope;
@@ -67,17 +67,18 @@ typedef struct Replay
 	FlKeyStates *states;
 	MemoryContext mcxt;
 	MemoryContext row_mcxt;		/* of one reading */
-	ReturnSetInfo *rsinfo;
+	FlReplayRow row;
+	void	   *row_arg;
 	TupleDesc	position_desc;
 	StringInfoData key;
-} Replay;
+};
 
 static const FlPosition no_position = {.shard = -1,.offset = -1};
 
 /* ---- rows ------------------------------------------------------------------------------- */
 
 static Datum
-position_datum(Replay *r, Oid stream, FlPosition at)
+position_datum(FlReplay *r, Oid stream, FlPosition at)
 {
 	Datum		values[3] = {ObjectIdGetDatum(stream), Int32GetDatum(at.shard), Int64GetDatum(at.offset)};
 	bool		nulls[3] = {false};
@@ -86,7 +87,7 @@ position_datum(Replay *r, Oid stream, FlPosition at)
 }
 
 static void
-emit(Replay *r, FlPosition decision, const char *verdict, const FlPolicyResult *recorded, const FlPolicyResult *replayed, const char *reason)
+emit(FlReplay *r, FlPosition decision, const char *verdict, const FlPolicyResult *recorded, const FlPolicyResult *replayed, const char *reason)
 {
 	MemoryContext old = MemoryContextSwitchTo(r->row_mcxt);
 	Datum		values[5];
@@ -102,14 +103,14 @@ emit(Replay *r, FlPosition decision, const char *verdict, const FlPolicyResult *
 	values[3] = nulls[3] ? (Datum) 0 : replayed == recorded ? values[2] : JsonbPGetDatum(fl_describe_parts(replayed));
 	nulls[4] = reason == NULL;
 	values[4] = nulls[4] ? (Datum) 0 : CStringGetTextDatum(reason);
-	tuplestore_putvalues(r->rsinfo->setResult, r->rsinfo->setDesc, values, nulls);
+	r->row(r->row_arg, values, nulls);
 	fl_replay_progress_verdict(strcmp(verdict, "same") == 0);
 	MemoryContextSwitchTo(old);
 }
 
 /* "reading 0:17: what", in the context of the reading. */
 static char *
-reason_of(Replay *r, const Case *c, const char *what)
+reason_of(FlReplay *r, const Case *c, const char *what)
 {
 	MemoryContext old = MemoryContextSwitchTo(r->row_mcxt);
 	char	   *text = psprintf("reading %d:" INT64_FORMAT ": %s", c->reading.shard, c->reading.offset, what);
@@ -121,7 +122,7 @@ reason_of(Replay *r, const Case *c, const char *what)
 /* ---- policies ------------------------------------------------------------------------------ */
 
 static FlReplayPolicy *
-policy_of_version(Replay *r, int32 version)
+policy_of_version(FlReplay *r, int32 version)
 {
 	MemoryContext old;
 
@@ -138,7 +139,7 @@ policy_of_version(Replay *r, int32 version)
 }
 
 static FlReplayPolicy *
-policy_for(Replay *r, const Case *c, Jsonb *record)
+policy_for(FlReplay *r, const Case *c, Jsonb *record)
 {
 	int64		version;
 
@@ -166,7 +167,7 @@ typedef struct Call
 
 /* Why is it different?  The policy is asked once more: what it says of the same arguments twice should be the same. */
 static const char *
-why_different(Replay *r, Call *call, const FlReplayResult *got, const char *part)
+why_different(FlReplay *r, Call *call, const FlReplayResult *got, const char *part)
 {
 	FlReplayResult again;
 
@@ -182,7 +183,7 @@ why_different(Replay *r, Call *call, const FlReplayResult *got, const char *part
 }
 
 static void
-judge(Replay *r, const Case *c, Call *call, FlReplayResult *got)
+judge(FlReplay *r, const Case *c, Call *call, FlReplayResult *got)
 {
 	const char *part;
 
@@ -211,7 +212,7 @@ judge(Replay *r, const Case *c, Call *call, FlReplayResult *got)
 
 /* The state before a recorded call, in own replay: as recorded.  Says so where the readings before lead to another. */
 static Jsonb *
-state_before(Replay *r, FlKeyState *entry, Jsonb *record, const char **wrong)
+state_before(FlReplay *r, FlKeyState *entry, Jsonb *record, const char **wrong)
 {
 	Jsonb	   *before;
 
@@ -225,7 +226,7 @@ state_before(Replay *r, FlKeyState *entry, Jsonb *record, const char **wrong)
 }
 
 static void
-carry_state(Replay *r, FlKeyState *entry, Jsonb *before, const FlPolicyResult *recorded, const FlReplayResult *got)
+carry_state(FlReplay *r, FlKeyState *entry, Jsonb *before, const FlPolicyResult *recorded, const FlReplayResult *got)
 {
 	if (r->given == NULL && recorded != NULL)
 		fl_key_state_set(r->states, entry, recorded->sets_state ? recorded->state : before);
@@ -251,7 +252,7 @@ response_for(const Case *c)
 }
 
 static void
-second_call(Replay *r, const Case *c, const FlReplayReading *reading, FlKeyState *entry)
+second_call(FlReplay *r, const Case *c, const FlReplayReading *reading, FlKeyState *entry)
 {
 	const FlRecorded *response = response_for(c);
 	FlPolicyResult recorded;
@@ -288,7 +289,7 @@ second_call(Replay *r, const Case *c, const FlReplayReading *reading, FlKeyState
 }
 
 static void
-replay_reading(Replay *r, const Case *c, const FlReplayReading *reading, TimestampTz ts, const char *key)
+replay_reading(FlReplay *r, const Case *c, const FlReplayReading *reading, TimestampTz ts, const char *key)
 {
 	FlKeyState *entry = fl_key_state(r->states, key);
 	Jsonb	   *record = c->first != NULL ? c->first : c->request;
@@ -335,7 +336,7 @@ replay_reading(Replay *r, const Case *c, const FlReplayReading *reading, Timesta
 
 /* Neither the record nor a copy is there. */
 static void
-emit_gone(Replay *r, const Case *c)
+emit_gone(FlReplay *r, const Case *c)
 {
 	FlPolicyResult recorded;
 	const char *reason = reason_of(r, c, "it is gone from the source, and no copy was kept");
@@ -379,7 +380,7 @@ add_response(Case *c, const FlRecorded *rec)
 }
 
 static void
-keep_decision(Replay *r, const Case *c, Jsonb **slot, FlPosition *slot_at, const FlRecorded *rec)
+keep_decision(FlReplay *r, const Case *c, Jsonb **slot, FlPosition *slot_at, const FlRecorded *rec)
 {
 	FlPolicyResult parts;
 
@@ -396,7 +397,7 @@ keep_decision(Replay *r, const Case *c, Jsonb **slot, FlPosition *slot_at, const
 
 /* All records about the reading at the front of the sorted ones; the case lives in the row's context. */
 static void
-gather(Replay *r, Case *c)
+gather(FlReplay *r, Case *c)
 {
 	const FlRecorded *rec = fl_records_peek(r->records);
 	MemoryContext old = MemoryContextSwitchTo(r->row_mcxt);
@@ -451,7 +452,7 @@ append_bytes_key(StringInfo out, const uint8 *bytes, int32 len)
 
 /* The key whose state a reading belongs to: the device that sent it, else its key, else nothing. */
 static const char *
-key_of_copy(Replay *r, JsonbContainer *copy)
+key_of_copy(FlReplay *r, JsonbContainer *copy)
 {
 	JsonbValue	v;
 
@@ -475,7 +476,7 @@ key_of_copy(Replay *r, JsonbContainer *copy)
 }
 
 static const char *
-key_of_record(Replay *r, const FlLogRecord *rec)
+key_of_record(FlReplay *r, const FlLogRecord *rec)
 {
 	resetStringInfo(&r->key);
 	if (rec->device_len >= 0)
@@ -507,7 +508,7 @@ find_copy(const Case *c, JsonbValue *copy)
 }
 
 static void
-replay_gone(Replay *r)
+replay_gone(FlReplay *r)
 {
 	MemoryContext old = MemoryContextSwitchTo(r->row_mcxt);
 	Case		c;
@@ -535,7 +536,7 @@ replay_gone(Replay *r)
 
 /* Is the front of the sorted records about a reading of this shard below that offset? */
 static bool
-recorded_below(Replay *r, int32 shard, int64 offset)
+recorded_below(FlReplay *r, int32 shard, int64 offset)
 {
 	const FlRecorded *rec = fl_records_peek(r->records);
 
@@ -543,7 +544,7 @@ recorded_below(Replay *r, int32 shard, int64 offset)
 }
 
 static void
-replay_record(Replay *r, int32 shard, const FlLogRecord *rec)
+replay_record(FlReplay *r, int32 shard, const FlLogRecord *rec)
 {
 	Case		c = {.reading = {.shard = shard,.offset = rec->log_offset}};
 	FlReplayReading reading = {.shard = shard,.rec = rec};
@@ -560,7 +561,7 @@ replay_record(Replay *r, int32 shard, const FlLogRecord *rec)
 }
 
 static void
-replay_source(Replay *r, int32 shard, int64 from, int64 upto)
+replay_source(FlReplay *r, int32 shard, int64 from, int64 upto)
 {
 	FlLogPosition pos = {.offset = from};
 	FlLogReader *reader = fl_log_reader_begin(r->loop->source, shard, &pos, upto);
@@ -588,7 +589,7 @@ replay_source(Replay *r, int32 shard, int64 from, int64 upto)
 }
 
 static void
-replay_range(Replay *r, const FlRange *range)
+replay_range(FlReplay *r, const FlRange *range)
 {
 	int64		head = fl_log_head(r->loop->source, range->shard);
 	int64		upto = Min(range->upper, fl_log_tail(r->loop->source, range->shard));
@@ -605,25 +606,71 @@ replay_range(Replay *r, const FlRange *range)
 	fl_key_states_free(r->states);
 }
 
+FlReplay *
+fl_replay_create(FlReplayLoop *loop, const FlReplayScope *scope, Oid given, TupleDesc desc, FlReplayRow row, void *arg)
+{
+	FlReplay   *r = palloc0(sizeof(FlReplay));
+
+	r->loop = loop;
+	r->scope = *scope;
+	if (OidIsValid(given))
+		r->given = fl_replay_policy_given(given);
+	r->mcxt = r->run.mcxt = CurrentMemoryContext;
+	r->row_mcxt = r->run.call_mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog replay row", ALLOCSET_DEFAULT_SIZES);
+	r->row = row;
+	r->row_arg = arg;
+	r->position_desc = lookup_rowtype_tupdesc_copy(TupleDescAttr(desc, 0)->atttypid, -1);
+	initStringInfo(&r->key);
+	return r;
+}
+
+void
+fl_replay_part(FlReplay *r, FlRecords *records, int part, int nparts)
+{
+	r->records = records;
+	for (int i = 0; i < r->scope.ranges.n; i++)
+		if (r->scope.ranges.items[i].shard % nparts == part)
+			replay_range(r, &r->scope.ranges.items[i]);
+}
+
+void
+fl_replay_end(FlReplay *r)
+{
+	fl_replay_leave(&r->run);
+}
+
+/* ---- the function in SQL --------------------------------------------------------------------------------- */
+
+/* What a call of it has in hand, for its end. */
+typedef struct Running
+{
+	ReturnSetInfo *rsinfo;
+	FlReplayLoop *loop;
+	FlReplayScope scope;
+	Oid			given;
+	FlReplay   *replay;
+	FlReplayParallel *parallel;
+} Running;
+
 /* When the first reading was appended: nothing about it was recorded before. */
 static TimestampTz
-first_time(Replay *r)
+first_time(const FlReplayLoop *loop, const FlReplayScope *scope)
 {
 	TimestampTz first = DT_NOEND;
 
-	if (r->scope.from_ts != DT_NOBEGIN)
-		return r->scope.from_ts;
-	for (int i = 0; i < r->scope.ranges.n; i++)
+	if (scope->from_ts != DT_NOBEGIN)
+		return scope->from_ts;
+	for (int i = 0; i < scope->ranges.n; i++)
 	{
-		const FlRange *x = &r->scope.ranges.items[i];
+		const FlRange *x = &scope->ranges.items[i];
 		FlLogPosition pos = {.offset = x->lower};
-		int64		tail = fl_log_tail(r->loop->source, x->shard);
+		int64		tail = fl_log_tail(loop->source, x->shard);
 		FlLogReader *reader;
 		FlStoredBatch batch;
 
-		if (x->lower < fl_log_head(r->loop->source, x->shard) || x->lower >= tail)
+		if (x->lower < fl_log_head(loop->source, x->shard) || x->lower >= tail)
 			return DT_NOBEGIN;
-		reader = fl_log_reader_begin(r->loop->source, x->shard, &pos, tail);
+		reader = fl_log_reader_begin(loop->source, x->shard, &pos, tail);
 		if (fl_log_reader_next(reader, &batch))
 			first = Min(first, batch.append_ts);
 		fl_log_reader_end(reader);
@@ -632,24 +679,47 @@ first_time(Replay *r)
 }
 
 static void
-replay_all(Replay *r)
+store_row(void *arg, Datum *values, bool *nulls)
 {
-	int64		total = 0;
-	TimestampTz first = first_time(r);
+	ReturnSetInfo *rsinfo = arg;
 
-	for (int i = 0; i < r->scope.ranges.n; i++)
-		total += r->scope.ranges.items[i].upper - r->scope.ranges.items[i].lower;
-	fl_replay_progress_phase(FL_REPLAY_READING, total);
-	r->records = fl_records_read(r->loop, &r->scope, first);
-	fl_replay_progress_phase(FL_REPLAY_REPLAYING, total);
-	for (int i = 0; i < r->scope.ranges.n; i++)
-		replay_range(r, &r->scope.ranges.items[i]);
-	fl_replay_leave(&r->run);
-	fl_records_end(r->records);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
 static void
-prepare(Replay *r, FunctionCallInfo fcinfo)
+replay_here(Running *x, TimestampTz first)
+{
+	FlRecords  *records = fl_records_read(x->loop, &x->scope, first);
+
+	fl_replay_progress_phase(FL_REPLAY_REPLAYING);
+	fl_replay_part(x->replay, records, 0, 1);
+	fl_replay_end(x->replay);
+	fl_records_end(records);
+}
+
+static void
+replay_all(Running *x)
+{
+	int64		total = 0;
+	TimestampTz first;
+
+	/* Also where workers do the rest: it says what is wrong with the policy. */
+	x->replay = fl_replay_create(x->loop, &x->scope, x->given, x->rsinfo->setDesc, store_row, x->rsinfo);
+	if (x->scope.ranges.n == 0)
+		return;
+	for (int i = 0; i < x->scope.ranges.n; i++)
+		total += x->scope.ranges.items[i].upper - x->scope.ranges.items[i].lower;
+	fl_replay_progress_total(total);
+	first = first_time(x->loop, &x->scope);
+	x->parallel = fl_replay_parallel_begin(x->loop, &x->scope, x->given, first, x->rsinfo->setDesc);
+	if (x->parallel == NULL || !fl_replay_parallel_run(x->parallel, x->rsinfo->setResult, x->rsinfo->setDesc))
+		replay_here(x, first);
+	if (x->parallel != NULL)
+		fl_replay_parallel_end(x->parallel, false);
+}
+
+static void
+prepare(Running *x, FunctionCallInfo fcinfo)
 {
 	Jsonb	   *ranges = PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3);
 	char	   *dataset = PG_ARGISNULL(4) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(4));
@@ -658,47 +728,51 @@ prepare(Replay *r, FunctionCallInfo fcinfo)
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("loop must not be NULL")));
 	if (ranges != NULL && dataset != NULL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("give ranges or a data set, not both")));
-	r->loop = fl_replay_loop(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	x->loop = fl_replay_loop(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	if (dataset != NULL)
-		ranges = fl_replay_dataset(dataset, r->loop->source);
-	if (!PG_ARGISNULL(5))
-		r->given = fl_replay_policy_given(PG_GETARG_OID(5));
-	r->scope.from_ts = PG_ARGISNULL(1) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(1);
-	r->scope.to_ts = PG_ARGISNULL(2) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(2);
-	fl_replay_scope(r->loop, ranges, &r->scope);
-	r->mcxt = r->run.mcxt = CurrentMemoryContext;
-	r->row_mcxt = r->run.call_mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog replay row", ALLOCSET_DEFAULT_SIZES);
-	initStringInfo(&r->key);
+		ranges = fl_replay_dataset(dataset, x->loop->source);
+	x->given = PG_ARGISNULL(5) ? InvalidOid : PG_GETARG_OID(5);
+	x->scope.from_ts = PG_ARGISNULL(1) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(1);
+	x->scope.to_ts = PG_ARGISNULL(2) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(2);
+	fl_replay_scope(x->loop, ranges, &x->scope);
+}
+
+/* After an error that was copied: who catches it expects his own subtransaction, not ours. */
+static void
+clean_up(Running *x, bool shown)
+{
+	if (x->replay != NULL)
+		fl_replay_end(x->replay);
+	if (x->parallel != NULL)
+		fl_replay_parallel_end(x->parallel, true);
+	if (shown)
+		fl_replay_progress_end();
 }
 
 Datum
 fl_sql_replay(PG_FUNCTION_ARGS)
 {
-	Replay		r = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
+	Running    *x = palloc0(sizeof(Running));
+	MemoryContext mcxt = CurrentMemoryContext;
 	bool		shown;
 
 	fl_require_preload();
 	FL_INIT_MATERIALIZED_SRF(fcinfo);
-	prepare(&r, fcinfo);
-	r.position_desc = lookup_rowtype_tupdesc_copy(TupleDescAttr(r.rsinfo->setDesc, 0)->atttypid, -1);
-	if (r.scope.ranges.n == 0)
-		return (Datum) 0;
-	shown = fl_replay_progress_begin(r.loop->name);
+	x->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	prepare(x, fcinfo);
+	shown = fl_replay_progress_begin(x->loop->name);
 	PG_TRY();
 	{
-		replay_all(&r);
+		replay_all(x);
 	}
 	PG_CATCH();
 	{
 		ErrorData  *error;
 
-		MemoryContextSwitchTo(r.mcxt);
+		MemoryContextSwitchTo(mcxt);
 		error = CopyErrorData();
 		FlushErrorState();
-		/* Who catches the error expects his own subtransaction, not ours. */
-		fl_replay_leave(&r.run);
-		if (shown)
-			fl_replay_progress_end();
+		clean_up(x, shown);
 		ReThrowError(error);
 	}
 	PG_END_TRY();

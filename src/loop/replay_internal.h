@@ -12,6 +12,7 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 #include "utils/jsonb.h"
+#include "utils/tuplestore.h"
 
 #include "fleetlog/catalog.h"
 #include "fleetlog/log.h"
@@ -100,6 +101,26 @@ extern FlRecords *fl_records_read(const FlReplayLoop *loop, const FlReplayScope 
 extern const FlRecorded *fl_records_peek(FlRecords *records);
 extern void fl_records_take(FlRecords *records);
 extern void fl_records_end(FlRecords *records);
+
+/*
+ * For workers that share it: shards of responses and decisions go to parts on disk, responses by the shard of their request,
+ * all else by that of its reading, each modulo the number of parts; then requests, a part of the responses at a time; then
+ * who replays a part of the readings reads its records, sorted as above.
+ */
+typedef struct FlRecordParts
+{
+	int			n;
+	struct SharedTuplestoreAccessor **stores;
+	MemoryContext mcxt;
+} FlRecordParts;
+
+extern void fl_records_part_responses(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, int32 shard,
+									  const FlRecordParts *out);
+extern void fl_records_part_decisions(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, int32 shard,
+									  const FlRecordParts *out);
+extern void fl_records_part_requests(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, const FlRecordParts *responses,
+									 int part, const FlRecordParts *out);
+extern FlRecords *fl_records_part_read(const FlRecordParts *parts, int part);
 
 /* Numbers and objects in objects; false: not there, or not that. */
 extern bool fl_json_int(JsonbContainer *object, const char *name, int64 *value);
@@ -214,6 +235,36 @@ extern void fl_key_states_free(FlKeyStates *states);
 extern FlKeyState *fl_key_state(FlKeyStates *states, const char *key);
 extern void fl_key_state_set(FlKeyStates *states, FlKeyState *entry, Jsonb *state);
 
+/* ---- replay.c: the replay itself --------------------------------------------------- */
+
+typedef struct FlReplay FlReplay;
+
+/* Takes a row: five columns, NULL decision and so on, good until it returns. */
+typedef void (*FlReplayRow) (void *arg, Datum *values, bool *nulls);
+
+/* `given`: another policy, InvalidOid for the loop's own.  `desc`: of the rows. */
+extern FlReplay *fl_replay_create(FlReplayLoop *loop, const FlReplayScope *scope, Oid given, TupleDesc desc, FlReplayRow row, void *arg);
+
+/* Replays the ranges of those shards that are `part` modulo `nparts`, with their records. */
+extern void fl_replay_part(FlReplay *r, FlRecords *records, int part, int nparts);
+
+/* Afterwards, and after an error: ends the scope of policies. */
+extern void fl_replay_end(FlReplay *r);
+
+/* ---- replay_parallel.c: the same by workers ---------------------------------------- */
+
+typedef struct FlReplayParallel FlReplayParallel;
+
+/* NULL: it is to be done by the session itself.  `first`: fl_records_read's `from`; `desc`: of the rows. */
+extern FlReplayParallel *fl_replay_parallel_begin(const FlReplayLoop *loop, const FlReplayScope *scope, Oid given, TimestampTz first,
+												  TupleDesc desc);
+
+/* Puts the workers' rows into the tuplestore, and raises their errors.  False: none has begun, nothing was done. */
+extern bool fl_replay_parallel_run(FlReplayParallel *p, Tuplestorestate *out, TupleDesc desc);
+
+/* Afterwards, and after an error: waits for the workers' ends. */
+extern void fl_replay_parallel_end(FlReplayParallel *p, bool failed);
+
 /* ---- replay_stat.c: progress ------------------------------------------------------ */
 
 typedef enum FlReplayPhase
@@ -224,7 +275,13 @@ typedef enum FlReplayPhase
 
 /* Everything is added to the caller's slot; when none is free nothing is shown.  True: end it. */
 extern bool fl_replay_progress_begin(const char *loop);
-extern void fl_replay_progress_phase(FlReplayPhase phase, int64 total);
+
+/* A worker adds to the slot of the session that it works for, by its number; -1: there is none. */
+extern int	fl_replay_progress_slot(void);
+extern void fl_replay_progress_join(int slot);
+extern void fl_replay_progress_workers(int n);
+extern void fl_replay_progress_total(int64 readings);
+extern void fl_replay_progress_phase(FlReplayPhase phase);
 extern void fl_replay_progress_records(int64 n);
 extern void fl_replay_progress_readings(int64 n);
 extern void fl_replay_progress_verdict(bool same);

@@ -14,6 +14,9 @@
  * Nothing is recorded before its reading: streams are read from the append time of the
  * first reading on, to their ends.
  *
+ * Where workers share the reading (replay_parallel.c), what is found goes to parts on disk
+ * instead, by the shard that it belongs to, and who has a part sorts it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,6 +27,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
+#include "utils/sharedtuplestore.h"
 #include "utils/timestamp.h"
 #include "utils/tuplesort.h"
 
@@ -50,7 +54,8 @@ enum
 struct FlRecords
 {
 	TupleDesc	desc;
-	Tuplesortstate *sort;
+	Tuplesortstate *sort;		/* NULL: to parts */
+	const FlRecordParts *parts;
 	TupleTableSlot *slot;		/* the one peeked at */
 	TupleTableSlot *in;
 	bool		peeked;
@@ -164,8 +169,9 @@ parse_payload(const FlLogRecord *rec, bool any_kind)
 
 /* ---- sorting ----------------------------------------------------------------------- */
 
+/* Sorts what is put into it, or hands it to parts. */
 static FlRecords *
-sort_begin(void)
+sort_begin(const FlRecordParts *parts)
 {
 	static const Oid types[N_ATTS] = {INT4OID, INT8OID, INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, JSONBOID};
 	AttrNumber	atts[N_KEYS] = {ATT_SHARD, ATT_OFFSET, ATT_KIND, ATT_AT_SHARD, ATT_AT_OFFSET};
@@ -181,8 +187,20 @@ sort_begin(void)
 	r->slot = MakeSingleTupleTableSlot(r->desc, &TTSOpsMinimalTuple);
 	r->record_mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog replay record", ALLOCSET_DEFAULT_SIZES);
 	r->peek_mcxt = AllocSetContextCreate(CurrentMemoryContext, "fleetlog replay peek", ALLOCSET_DEFAULT_SIZES);
-	r->sort = tuplesort_begin_heap(r->desc, N_KEYS, atts, ops, collations, nulls_first, Max(work_mem, MIN_SORT_KB), NULL, TUPLESORT_NONE);
+	r->parts = parts;
+	if (parts == NULL)
+		r->sort = tuplesort_begin_heap(r->desc, N_KEYS, atts, ops, collations, nulls_first, Max(work_mem, MIN_SORT_KB), NULL, TUPLESORT_NONE);
 	return r;
+}
+
+/* What the store opens with its first tuple must outlive the record. */
+static void
+put_to_part(const FlRecordParts *parts, int part, MinimalTuple tuple)
+{
+	MemoryContext old = MemoryContextSwitchTo(parts->mcxt);
+
+	sts_puttuple(parts->stores[part], NULL, tuple);
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -200,7 +218,10 @@ sort_put(FlRecords *r, FlPosition belongs_to, FlRecordKind kind, FlPosition at, 
 	slot->tts_values[ATT_BODY - 1] = JsonbPGetDatum(body);
 	memset(slot->tts_isnull, 0, sizeof(bool) * N_ATTS);
 	ExecStoreVirtualTuple(slot);
-	tuplesort_puttupleslot(r->sort, slot);
+	if (r->parts == NULL)
+		tuplesort_puttupleslot(r->sort, slot);
+	else
+		put_to_part(r->parts, belongs_to.shard % r->parts->n, ExecCopySlotMinimalTuple(slot));
 }
 
 const FlRecorded *
@@ -244,7 +265,8 @@ fl_records_end(FlRecords *r)
 {
 	ExecDropSingleTupleTableSlot(r->slot);
 	ExecDropSingleTupleTableSlot(r->in);
-	tuplesort_end(r->sort);
+	if (r->sort != NULL)
+		tuplesort_end(r->sort);
 	MemoryContextDelete(r->record_mcxt);
 	MemoryContextDelete(r->peek_mcxt);
 	pfree(r);
@@ -291,12 +313,13 @@ walk_shard(Walk *walk, Oid stream, int32 shard, TimestampTz from, WalkRecord cal
 	fl_log_reader_end(reader);
 }
 
+/* Every `step`th shard, beginning with `first`, in order. */
 static void
-walk_stream(Walk *walk, Oid stream, TimestampTz from, WalkRecord callback)
+walk_stream(Walk *walk, Oid stream, int32 first, int32 step, TimestampTz from, WalkRecord callback)
 {
 	int32		shards = fl_stream_lookup(stream)->shards;
 
-	for (int32 i = 0; i < shards; i++)
+	for (int32 i = first; i < shards; i += step)
 		walk_shard(walk, stream, i, from, callback);
 }
 
@@ -457,13 +480,64 @@ fl_records_read(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampT
 {
 	Walk		walk = {.loop = loop,.scope = scope};
 
-	walk.out = walk.responses = sort_begin();
-	walk_stream(&walk, loop->responses, from, take_response);
+	walk.out = walk.responses = sort_begin(NULL);
+	walk_stream(&walk, loop->responses, 0, 1, from, take_response);
 	tuplesort_performsort(walk.responses->sort);
-	walk.out = sort_begin();
-	walk_stream(&walk, loop->requests, from, take_request);
+	walk.out = sort_begin(NULL);
+	walk_stream(&walk, loop->requests, 0, 1, from, take_request);
 	fl_records_end(walk.responses);
-	walk_stream(&walk, loop->decisions, from, take_decision);
+	walk_stream(&walk, loop->decisions, 0, 1, from, take_decision);
 	tuplesort_performsort(walk.out->sort);
 	return walk.out;
+}
+
+/* ---- the same in parts ------------------------------------------------------------------ */
+
+void
+fl_records_part_responses(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, int32 shard, const FlRecordParts *out)
+{
+	Walk		walk = {.loop = loop,.scope = scope,.out = sort_begin(out)};
+
+	walk_shard(&walk, loop->responses, shard, from, take_response);
+	fl_records_end(walk.out);
+}
+
+void
+fl_records_part_decisions(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, int32 shard, const FlRecordParts *out)
+{
+	Walk		walk = {.loop = loop,.scope = scope,.out = sort_begin(out)};
+
+	walk_shard(&walk, loop->decisions, shard, from, take_decision);
+	fl_records_end(walk.out);
+}
+
+FlRecords *
+fl_records_part_read(const FlRecordParts *parts, int part)
+{
+	FlRecords  *r = sort_begin(NULL);
+	SharedTuplestoreAccessor *store = parts->stores[part];
+	MinimalTuple tuple;
+
+	sts_begin_parallel_scan(store);
+	while ((tuple = sts_parallel_scan_next(store, NULL)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ExecStoreMinimalTuple(tuple, r->slot, false);
+		tuplesort_puttupleslot(r->sort, r->slot);
+	}
+	sts_end_parallel_scan(store);
+	ExecClearTuple(r->slot);
+	tuplesort_performsort(r->sort);
+	return r;
+}
+
+void
+fl_records_part_requests(const FlReplayLoop *loop, const FlReplayScope *scope, TimestampTz from, const FlRecordParts *responses, int part,
+						 const FlRecordParts *out)
+{
+	Walk		walk = {.loop = loop,.scope = scope,.out = sort_begin(out),.responses = fl_records_part_read(responses, part)};
+
+	walk_stream(&walk, loop->requests, part, responses->n, from, take_request);
+	fl_records_end(walk.responses);
+	fl_records_end(walk.out);
 }

@@ -4,7 +4,7 @@
  *		How far replays are: view fleetlog.stat_replay.
  *
  * A replay claims a slot by its pid; when all are taken it runs unseen.  Only the
- * process that has a slot writes to it.
+ * process that has a slot and its workers, which it waits for, write to it.
  *
  * Locks: a spinlock for claiming and for the text; the counters are atomics.
  *
@@ -39,6 +39,7 @@ typedef struct ReplaySlot
 	char		loop[LOOP_LEN];
 	TimestampTz started_at;
 	pg_atomic_uint32 phase;
+	pg_atomic_uint32 workers;
 	pg_atomic_uint64 total;
 	pg_atomic_uint64 records;
 	pg_atomic_uint64 readings;
@@ -76,6 +77,7 @@ fl_replay_shmem_init(void)
 		ReplaySlot *s = &shared->slots[i];
 
 		pg_atomic_init_u32(&s->phase, 0);
+		pg_atomic_init_u32(&s->workers, 0);
 		pg_atomic_init_u64(&s->total, 0);
 		pg_atomic_init_u64(&s->records, 0);
 		pg_atomic_init_u64(&s->readings, 0);
@@ -114,6 +116,7 @@ fl_replay_progress_begin(const char *loop)
 		strlcpy(mine->loop, loop, LOOP_LEN);
 		mine->started_at = now;
 		pg_atomic_write_u32(&mine->phase, FL_REPLAY_READING);
+		pg_atomic_write_u32(&mine->workers, 0);
 		pg_atomic_write_u64(&mine->total, 0);
 		pg_atomic_write_u64(&mine->records, 0);
 		pg_atomic_write_u64(&mine->readings, 0);
@@ -122,6 +125,26 @@ fl_replay_progress_begin(const char *loop)
 	}
 	SpinLockRelease(&shared->mutex);
 	return mine != NULL;
+}
+
+int
+fl_replay_progress_slot(void)
+{
+	return mine == NULL ? -1 : (int) (mine - shared->slots);
+}
+
+void
+fl_replay_progress_join(int slot)
+{
+	if (slot >= 0 && slot < SLOTS)
+		mine = &shared->slots[slot];
+}
+
+void
+fl_replay_progress_workers(int n)
+{
+	if (mine != NULL)
+		pg_atomic_write_u32(&mine->workers, (uint32) n);
 }
 
 void
@@ -136,18 +159,23 @@ fl_replay_progress_end(void)
 }
 
 void
-fl_replay_progress_phase(FlReplayPhase phase, int64 total)
+fl_replay_progress_total(int64 readings)
 {
-	if (mine == NULL)
-		return;
-	pg_atomic_write_u32(&mine->phase, phase);
-	pg_atomic_write_u64(&mine->total, (uint64) total);
+	if (mine != NULL)
+		pg_atomic_write_u64(&mine->total, (uint64) readings);
+}
+
+void
+fl_replay_progress_phase(FlReplayPhase phase)
+{
+	if (mine != NULL)
+		pg_atomic_write_u32(&mine->phase, phase);
 }
 
 static inline void
 add(pg_atomic_uint64 *counter, int64 n)
 {
-	pg_atomic_write_u64(counter, pg_atomic_read_u64(counter) + (uint64) n);
+	pg_atomic_fetch_add_u64(counter, n);
 }
 
 void
@@ -171,7 +199,7 @@ fl_replay_progress_verdict(bool same)
 		add(same ? &mine->same : &mine->differing, 1);
 }
 
-/* _stat_replay() -> pid, database oid, role oid, loop, started_at, phase, readings_total, records_read, readings_done, same, differing */
+/* _stat_replay() -> pid, database oid, role oid, loop, started_at, phase, readings_total, records_read, readings_done, same, differing, workers */
 Datum
 fl_sql_stat_replay(PG_FUNCTION_ARGS)
 {
@@ -184,8 +212,8 @@ fl_sql_stat_replay(PG_FUNCTION_ARGS)
 		ReplaySlot *slot = &shared->slots[i];
 		char		loop[LOOP_LEN];
 		int			pid;
-		Datum		values[11];
-		bool		nulls[11] = {false};
+		Datum		values[12];
+		bool		nulls[12] = {false};
 
 		SpinLockAcquire(&shared->mutex);
 		pid = slot->pid;
@@ -204,6 +232,7 @@ fl_sql_stat_replay(PG_FUNCTION_ARGS)
 		values[8] = Int64GetDatum((int64) pg_atomic_read_u64(&slot->readings));
 		values[9] = Int64GetDatum((int64) pg_atomic_read_u64(&slot->same));
 		values[10] = Int64GetDatum((int64) pg_atomic_read_u64(&slot->differing));
+		values[11] = Int32GetDatum((int32) pg_atomic_read_u32(&slot->workers));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -23,6 +23,7 @@
 
 #include "fleetlog/loop.h"
 #include "fleetlog/policy.h"
+#include "fleetlog/replay.h"
 #include "fleetlog/settings.h"
 #include "fleetlog/shmem.h"
 
@@ -133,6 +134,16 @@ define_writing(void)
 							"Beyond it the shard is stopped at that reading.  Zero: no limit.",
 							&fl_policy_timeout_ms, 5000, 0, 3600000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.replay_workers",
+							"Processes that share a replay of decisions, each some shards of the source.",
+							"Fewer than two: the session replays by itself.",
+							&fl_replay_workers, 2, 0, FL_REPLAY_WORKERS_LIMIT,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("fleetlog.replay_workers_min",
+							"Readings from which on a replay has workers.",
+							NULL,
+							&fl_replay_workers_min, 10000, 0, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("fleetlog.max_xids_per_second",
 							"Transaction ids a second that the workers use on average.",
 							"Beyond it their turns become longer. Zero: no limit.",

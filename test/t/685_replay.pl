@@ -1,11 +1,12 @@
 # D3: what the runner recorded is replayed equal, with a model that answers something else each time: over several shards and
-# devices, readings that wait, requests that nobody answers, commands, a policy that is changed on the way, and kill -9.
+# devices, readings that wait, requests that nobody answers, commands, a policy that is changed on the way, and kill -9; by the
+# session alone, and by workers that share it.
 use strict;
 use warnings;
 use Test::More;
 use FleetlogTest;
 
-my $s = FleetlogTest->new('replay');
+my $s = FleetlogTest->new('replay', conf => "fleetlog.replay_workers_min = 0\n");
 $s->fleet(devices => 5, shards => 3);
 $s->sql(<<'SQL');
 CREATE FUNCTION p(reading fleetlog.log_record, response jsonb, state jsonb, at timestamptz) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
@@ -55,8 +56,12 @@ sub equal
     my ($what) = @_;
     for my $loop ('valves', 'references')
     {
-        is($s->sql("SELECT string_agg(verdict || ' ' || n || coalesce(': ' || reason, ''), ', ') FROM (SELECT verdict, count(*) AS n, min(reason) AS reason FROM fleetlog.replay('$loop') GROUP BY 1) x"),
-            'same ' . $s->sql("SELECT count(*) FROM ${loop}_decision"), "$what: every decision of $loop comes out again");
+        my $decisions = $s->sql("SELECT count(*) FROM ${loop}_decision");
+        for my $workers (0, 3)
+        {
+            is($s->sql("SET fleetlog.replay_workers = $workers; SELECT string_agg(verdict || ' ' || n || coalesce(': ' || reason, ''), ', ') FROM (SELECT verdict, count(*) AS n, min(reason) AS reason FROM fleetlog.replay('$loop') GROUP BY 1) x"),
+                "same $decisions", "$what: every decision of $loop comes out again with $workers workers");
+        }
     }
     return;
 }
