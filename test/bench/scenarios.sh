@@ -36,6 +36,7 @@ run_scenario()
         herd-at-once) herds herd-at-once ;;
         cold)       ! wants fleetlog || behind_on_a_slow_disk ;;
         replay)     ! wants fleetlog || replay_rates ;;
+        loop)       ! wants fleetlog || loop_rates ;;
         kafka-*)    beside_kafka "${1#kafka-}" ;;
         commands)   ! wants fleetlog || commands_to_fleet ;;
         snapshot)   ! wants fleetlog || rates_under_holders snapshot -q 1 -c 50 -w 20 ;;
@@ -136,6 +137,17 @@ replay_rates()
         echo "    $line"
         [[ $line != *WRONG* ]] || status=1
     done < <(run_sql -v n=$n -f "$FL_SOURCE/test/bench/replay.sql")
+}
+
+# Prints the rates; a reading that was not decided fails the run.
+loop_rates()
+{
+    local line
+
+    while IFS= read -r line; do
+        echo "    $line"
+        [[ $line != *WRONG* ]] || status=1
+    done < <(run_sql -v n=$((records / 100)) -f "$FL_SOURCE/test/bench/loop.sql")
 }
 
 # ---- retained messages ----
