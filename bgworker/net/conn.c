@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
 #include "net_private.h"
@@ -349,6 +350,19 @@ fl_net_resume(FlNetConn *conn)
 
 /* ---- writing ---- */
 
+/*
+ * The next piece of output: the first as small as it can be, others whole pages.  What
+ * is long goes into few long pieces, since a call of the kernel takes IOV_PER_WRITE of
+ * them; none is longer than what it gets, so that no memory is held for nothing.
+ */
+static Size
+piece_size(const FlNetConn *conn, Size len)
+{
+	if (len > FL_NET_OUT_BUF)
+		return Min((Size) 1 << pg_leftmost_one_pos64(len), FL_NET_OUT_MAX);
+	return conn->out_tail == NULL && len <= 512 ? 512 : FL_NET_OUT_BUF;
+}
+
 void
 fl_net_conn_write_raw(FlNetConn *conn, const void *data, Size len)
 {
@@ -363,8 +377,7 @@ fl_net_conn_write_raw(FlNetConn *conn, const void *data, Size len)
 
 		if (room == 0)
 		{
-			/* The first piece is as small as it can be, the others whole pages. */
-			tail = fl_net_buf_get(&conn->loop->pool, conn->out_tail == NULL && len <= 512 ? 512 : FL_NET_OUT_BUF);
+			tail = fl_net_buf_get(&conn->loop->pool, piece_size(conn, len));
 			if (conn->out_tail != NULL)
 				conn->out_tail->next = tail;
 			else

@@ -41,6 +41,7 @@ struct FlNetBuf
 #define FL_NET_MAX_BITS  29
 #define FL_NET_POOL_KEEP (4 * 1024 * 1024) /* free bytes that a pool keeps */
 #define FL_NET_OUT_BUF   4096
+#define FL_NET_OUT_MAX   (256 * 1024) /* a piece of long output */
 
 typedef struct FlNetPool
 {
