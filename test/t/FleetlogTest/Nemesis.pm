@@ -146,7 +146,7 @@ sub hold_shard
 {
     my ($self) = @_;
     my $session = $self->session;
-    my $word = "$self->{truth}{run}/" . ($self->{kept} = $self->chance(2) ? 'append' : 'gone') . '/held';
+    my $word = "$self->{truth}{run}/" . ($self->{kept} = $self->chance(2) ? 'append' : 'gone') . '/held-' . ++$self->{held};
 
     $session->query("BEGIN; SELECT fleetlog.append('telemetry', 'held', '$word')");
     $self->{truth}->pump(0.1 + $self->chance(4) / 10);
