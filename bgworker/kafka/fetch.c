@@ -33,12 +33,13 @@
 /* ---- the answer ---- */
 
 static void
-fill_records(void *arg, FlBuf *out, int32_t len)
+place_batches(void *arg, size_t at)
 {
-	const FlKafkaPart *part = arg;
+	FlKafkaPart *part = arg;
+	FlKafkaFetch *fetch = part->wait.arg;
 
-	for (const FlKafkaPiece *piece = part->first; piece != NULL; piece = piece->next)
-		fl_write_bytes(out, piece->data, piece->len);
+	fetch->places.items[fetch->places.n++] = (FlKafkaPlace) {at, &part->batches};
+	fetch->places.bytes += part->bytes;
 }
 
 static void
@@ -55,7 +56,7 @@ describe_part(FlKafkaPart *part, int32 index, bool committed, FlKafkaFetchPartit
 		fl_kafka_set_items(&out->aborted_transactions, &none, 0);
 	/* Never null: clients take that for a broken answer. */
 	out->records.len = (int32) part->bytes;
-	out->records.fill = fill_records;
+	out->records.place = place_batches;
 	out->records.arg = part;
 	if (part->diverged)
 	{
@@ -88,8 +89,13 @@ forget(FlKafkaFetch *fetch)
 	fl_kafka_arm(fetch->door, &fetch->retry, -1);
 	for (int i = 0; i < fetch->n; i++)
 		fl_kafka_wait_end(fetch->door, &fetch->parts[i].wait);
-	fl_kafka_hold_bytes(-fetch->bytes);
-	fetch->bytes = 0;
+}
+
+static void
+drop_batches(FlKafkaFetch *fetch)
+{
+	for (int i = 0; i < fetch->n; i++)
+		fl_net_chain_free(fetch->door->net, &fetch->parts[i].batches);
 }
 
 static void
@@ -125,7 +131,10 @@ answer(FlKafkaFetch *fetch)
 	fl_kafka_set_items(&out.responses, topics, ntopics);
 	note_starved(fetch);
 	forget(fetch);
-	fl_kafka_answer(req, &out);
+	fetch->places.items = palloc_extended(sizeof(FlKafkaPlace) * (fetch->n + 1), MCXT_ALLOC_HUGE);
+	fl_kafka_answer_places(req, &out, &fetch->places);
+	/* Of an answer that could not be made, or that nobody waits for any more. */
+	drop_batches(fetch);
 }
 
 static void
@@ -144,6 +153,7 @@ static void
 on_end(FlKafkaRequest *req)
 {
 	forget(req->state);
+	drop_batches(req->state);
 }
 
 /* Time is up: what there is, unless it is just being read. */

@@ -7,15 +7,6 @@
 
 #include "reads.h"
 
-/* Batches one behind the other, as they go into the answer. */
-typedef struct FlKafkaPiece
-{
-	struct FlKafkaPiece *next;
-	uint32 len;
-	uint32 cap;
-	uint8 data[FLEXIBLE_ARRAY_MEMBER];
-} FlKafkaPiece;
-
 /* A partition that is asked for. */
 typedef struct FlKafkaPart
 {
@@ -37,9 +28,8 @@ typedef struct FlKafkaPart
 	int64 head;
 	int32 end_epoch; /* diverged: where the client's history and ours part */
 	int64 end_offset;
-	int64 bytes; /* in pieces */
-	FlKafkaPiece *first;
-	FlKafkaPiece *last;
+	int64 bytes;        /* in batches */
+	FlNetChain batches; /* one behind the other, as they go into the answer */
 } FlKafkaPart;
 
 typedef struct FlKafkaFetch
@@ -55,7 +45,7 @@ typedef struct FlKafkaFetch
 	FlKafkaPart *current; /* being read */
 	int64 most;           /* bytes of the answer */
 	int64 enough;         /* bytes with which it goes */
-	int64 bytes;          /* in pieces */
+	int64 bytes;          /* in batches */
 	int64 withheld;       /* bytes that partitions have and may not give */
 	bool full;            /* nothing more has room */
 	bool failed;          /* of some partition */
@@ -63,6 +53,7 @@ typedef struct FlKafkaFetch
 	bool expired;         /* it has waited long enough */
 	bool timed;           /* its timer runs */
 	FlKafkaTimer retry;   /* of what is locked */
+	FlKafkaPlaces places; /* of the batches in the answer */
 } FlKafkaFetch;
 
 /*

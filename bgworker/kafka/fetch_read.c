@@ -20,48 +20,14 @@
 
 #define STEP_PAGES 512 /* without a batch, where an append of millions was aborted */
 
-#define PIECE_FIRST_MAX 8192
-#define PIECE_MAX       (256 * 1024)
-
 #define ZSTD_SINCE 10 /* version of Fetch that knows zstd */
-
-/* ---- pieces ---- */
-
-/* Room that grows with what a partition has: most of thousands have a batch or none. */
-static FlKafkaPiece *
-piece_for(FlKafkaFetch *fetch, FlKafkaPart *part, uint32 len)
-{
-	FlKafkaPiece *piece = part->last;
-	uint32 cap = len;
-
-	if (piece != NULL && piece->cap - piece->len >= len)
-		return piece;
-	if (piece != NULL)
-		cap = Max(len, Min(piece->cap * 2, PIECE_MAX));
-	else if (len < PIECE_FIRST_MAX && fetch->n == 1)
-		cap = PIECE_FIRST_MAX;
-	piece = MemoryContextAllocHuge(fetch->job.req->memory, offsetof(FlKafkaPiece, data) + (Size) cap);
-	piece->next = NULL;
-	piece->len = 0;
-	piece->cap = cap;
-	if (part->last != NULL)
-		part->last->next = piece;
-	else
-		part->first = piece;
-	part->last = piece;
-	return piece;
-}
 
 static void
 take(FlKafkaFetch *fetch, FlKafkaPart *part, const FlStoredBatch *batch)
 {
-	FlKafkaPiece *piece = piece_for(fetch, part, batch->body_len);
-
-	memcpy(piece->data + piece->len, batch->body, batch->body_len);
-	piece->len += batch->body_len;
+	fl_net_chain_add(fetch->door->net, &part->batches, batch->body, batch->body_len);
 	part->bytes += batch->body_len;
 	fetch->bytes += batch->body_len;
-	fl_kafka_hold_bytes(batch->body_len);
 }
 
 /* ---- limits ---- */

@@ -226,6 +226,23 @@ extern void fl_kafka_set_timer(FlKafkaRequest *req, int64 in_ms, void (*on_timer
 /* The request is answered by this struct (of the API's response message), and ends. */
 extern void fl_kafka_answer(FlKafkaRequest *req, const void *response);
 
+/* Where batches belong in the frame that is being made, in its order; the response's FlKafkaRecords.place notes it. */
+typedef struct FlKafkaPlace
+{
+	size_t at;
+	FlNetChain *chain;
+} FlKafkaPlace;
+
+typedef struct FlKafkaPlaces
+{
+	FlKafkaPlace *items;
+	int n;
+	size_t bytes; /* in their chains */
+} FlKafkaPlaces;
+
+/* The same, of an API whose requests do not overlap.  Chains that are sent are empty then. */
+extern void fl_kafka_answer_places(FlKafkaRequest *req, const void *response, const FlKafkaPlaces *places);
+
 /* The request ends without an answer (acks=0). */
 extern void fl_kafka_answer_nothing(FlKafkaRequest *req);
 

@@ -65,7 +65,6 @@ static dlist_head watches = DLIST_STATIC_INIT(watches);
 static HTAB *watch_table = NULL;
 static MemoryContext try_context = NULL;
 static int64 step_end_us;
-static int64 held = 0;
 static uint64 catalog_seen = 0;
 
 static int64
@@ -319,7 +318,7 @@ look_at_tails(void)
 static int64
 room_left(FlKafkaDoor *door)
 {
-	return (int64) fl_mqtt_buffer_memory_mb * 1024 * 1024 - (int64) fl_net_buffered(door->net) - held;
+	return (int64) fl_mqtt_buffer_memory_mb * 1024 * 1024 - (int64) fl_net_buffered(door->net);
 }
 
 int64
@@ -328,12 +327,6 @@ fl_kafka_answer_room(FlKafkaDoor *door)
 	int64 left = room_left(door);
 
 	return left <= 0 ? -1 : Max(left / ROOM_SHARE, ROOM_MIN);
-}
-
-void
-fl_kafka_hold_bytes(int64 bytes)
-{
-	held += bytes;
 }
 
 typedef struct Stall

@@ -80,9 +80,6 @@ extern void fl_kafka_fetch_moved(FlKafkaWait *wait);
 /* Bytes that an answer may hold now, -1 where there is no room for any. */
 extern int64 fl_kafka_answer_room(FlKafkaDoor *door);
 
-/* Batches that are held for answers; negative: not any more. */
-extern void fl_kafka_hold_bytes(int64 bytes);
-
 /* ---- the door's turn ---- */
 
 extern void fl_kafka_reads_turn(FlKafkaDoor *door);

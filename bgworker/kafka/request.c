@@ -129,8 +129,23 @@ fl_kafka_answer_nothing(FlKafkaRequest *req)
 	fl_kafka_send_ready(req->conn);
 }
 
-void
-fl_kafka_answer_frame(FlKafkaRequest *req)
+/* The frame, with what has a place in it. */
+static void
+send_frame(FlNetConn *net, const FlBuf *out, const FlKafkaPlaces *places)
+{
+	size_t from = 0;
+
+	for (int i = 0; places != NULL && i < places->n; i++)
+	{
+		fl_net_write(net, out->data + from, places->items[i].at - from);
+		fl_net_write_chain(net, places->items[i].chain);
+		from = places->items[i].at;
+	}
+	fl_net_write(net, out->data + from, out->len - from);
+}
+
+static void
+answer_frame(FlKafkaRequest *req, const FlKafkaPlaces *places)
 {
 	FlBuf *out = &req->door->out;
 
@@ -142,9 +157,11 @@ fl_kafka_answer_frame(FlKafkaRequest *req)
 	req->conn->answers_out++;
 	req->conn->stats_dirty = true;
 	if (dlist_head_element(FlKafkaRequest, node, &req->conn->requests) == req)
-		fl_net_write(&req->conn->net, out->data, out->len);
+		send_frame(&req->conn->net, out, places);
 	else
 	{
+		/* What has places follows no other request before that is answered. */
+		Assert(places == NULL || places->n == 0);
 		req->answer = MemoryContextAllocHuge(req->memory, out->len);
 		req->answer_len = out->len;
 		memcpy(req->answer, out->data, out->len);
@@ -154,7 +171,19 @@ fl_kafka_answer_frame(FlKafkaRequest *req)
 }
 
 void
+fl_kafka_answer_frame(FlKafkaRequest *req)
+{
+	answer_frame(req, NULL);
+}
+
+void
 fl_kafka_answer(FlKafkaRequest *req, const void *response)
+{
+	fl_kafka_answer_places(req, response, NULL);
+}
+
+void
+fl_kafka_answer_places(FlKafkaRequest *req, const void *response, const FlKafkaPlaces *places)
 {
 	FlBuf *out = &req->door->out;
 	size_t start;
@@ -162,7 +191,7 @@ fl_kafka_answer(FlKafkaRequest *req, const void *response)
 	fl_buf_reset(out);
 	start = fl_kafka_begin_response(req->api, req->version, req->correlation_id, out);
 	if (fl_kafka_encode(req->api->response, req->version, response, out) != FL_OK ||
-		fl_kafka_end_response(start, out) != FL_OK)
+		fl_kafka_end_response(start, places != NULL ? places->bytes : 0, out) != FL_OK)
 	{
 		fl_buf_reset(out);
 		ereport(LOG, (errmsg("fleetlog: an answer to %s of version %d could not be made", req->api->name, req->version)));
@@ -170,5 +199,5 @@ fl_kafka_answer(FlKafkaRequest *req, const void *response)
 			fl_kafka_close(req->conn, "no answer could be made");
 		return;
 	}
-	fl_kafka_answer_frame(req);
+	answer_frame(req, places);
 }

@@ -5,6 +5,10 @@
  * A connection holds a buffer only while bytes are pending on it, so that
  * fifty thousand idle connections hold none.  Freed buffers are kept per size
  * up to a limit; what is beyond goes back to the memory context.
+ *
+ * A chain is buffers one behind the other, for output that is large or not ready
+ * yet.  It starts small and doubles, so that thousands of chains with a few bytes
+ * each stay small.
  */
 #include "postgres.h"
 
@@ -71,4 +75,44 @@ fl_net_buf_put(FlNetPool *pool, FlNetBuf *buf)
 	buf->next = pool->free[bits];
 	pool->free[bits] = buf;
 	pool->free_bytes += buf->cap;
+}
+
+void
+fl_net_chain_add(FlNetLoop *loop, FlNetChain *chain, const void *data, Size len)
+{
+	const uint8 *from = data;
+
+	while (len > 0)
+	{
+		FlNetBuf *tail = chain->tail;
+		Size n;
+
+		if (tail == NULL || tail->end == tail->cap)
+		{
+			tail = fl_net_buf_get(&loop->pool, Min(FL_NET_OUT_MAX, chain->tail == NULL ? len : (Size) chain->tail->cap * 2));
+			if (chain->tail != NULL)
+				chain->tail->next = tail;
+			else
+				chain->head = tail;
+			chain->tail = tail;
+		}
+		n = Min(tail->cap - tail->end, len);
+		memcpy(tail->data + tail->end, from, n);
+		tail->end += (uint32) n;
+		from += n;
+		len -= n;
+	}
+}
+
+void
+fl_net_chain_free(FlNetLoop *loop, FlNetChain *chain)
+{
+	while (chain->head != NULL)
+	{
+		FlNetBuf *buf = chain->head;
+
+		chain->head = buf->next;
+		fl_net_buf_put(&loop->pool, buf);
+	}
+	chain->tail = NULL;
 }

@@ -408,17 +408,30 @@ fl_net_write(FlNetConn *conn, const void *data, Size len)
 	fl_net_conn_write_raw(conn, data, len);
 }
 
+void
+fl_net_write_chain(FlNetConn *conn, FlNetChain *chain)
+{
+	Assert(!(conn->flags & FL_NET_FRAMED));
+	if (!fl_net_is_open(conn) || chain->head == NULL)
+		return;
+	for (FlNetBuf *buf = chain->head; buf != NULL; buf = buf->next)
+		conn->out_bytes += buf->end - buf->start;
+	if (conn->out_tail != NULL)
+		conn->out_tail->next = chain->head;
+	else
+		conn->out_head = chain->head;
+	conn->out_tail = chain->tail;
+	memset(chain, 0, sizeof(*chain));
+	make_dirty(conn);
+}
+
 static void
 drop_output(FlNetConn *conn)
 {
-	while (conn->out_head != NULL)
-	{
-		FlNetBuf *buf = conn->out_head;
+	FlNetChain chain = {conn->out_head, conn->out_tail};
 
-		conn->out_head = buf->next;
-		fl_net_buf_put(&conn->loop->pool, buf);
-	}
-	conn->out_tail = NULL;
+	fl_net_chain_free(conn->loop, &chain);
+	conn->out_head = conn->out_tail = NULL;
 	conn->out_bytes = 0;
 }
 

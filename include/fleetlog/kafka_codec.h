@@ -63,15 +63,15 @@ typedef struct FlKafkaBytes
 } FlKafkaBytes;
 
 /*
- * Record batches.  For encoding either data, or a function that appends exactly
- * len bytes to out: so that batches go from where they are stored straight into
- * the answer.  Decoding sets data.
+ * Record batches.  For encoding either data, or a function that is told where they
+ * belong, the length of the buffer when they are due: then whoever sends the message
+ * puts len bytes there, so that batches are not copied once more.  Decoding sets data.
  */
 typedef struct FlKafkaRecords
 {
 	const uint8_t *data;
 	int32_t len; /* -1 is null */
-	void (*fill)(void *arg, FlBuf *out, int32_t len);
+	void (*place)(void *arg, size_t at);
 	void *arg;
 } FlKafkaRecords;
 
@@ -221,9 +221,8 @@ extern FlResult fl_kafka_decode_request(const FlKafkaMessage *m, int16_t version
 
 /*
  * Appends the message.  FL_MALFORMED: null where the version allows none, a
- * string beyond 32,767 bytes in a version that cannot carry it, or a fill
- * function that did not write its length.  FL_TOO_LARGE: beyond the buffer's
- * limit.  Unless FL_OK, out is as before.
+ * string beyond 32,767 bytes in a version that cannot carry it.  FL_TOO_LARGE: beyond
+ * the buffer's limit.  Unless FL_OK, out is as before.
  */
 extern FlResult fl_kafka_encode(const FlKafkaMessage *m, int16_t version, const void *in, FlBuf *out);
 
@@ -297,11 +296,12 @@ extern FlResult fl_kafka_encode_request_header(const FlKafkaApi *api, int16_t ve
 /*
  * An answer: room for the frame's length, and the header (version 0, 1 where
  * flexible, but 0 always for ApiVersions).  The body follows by
- * fl_kafka_encode; fl_kafka_end_response then sets the length.  Returns where
- * the frame begins in out.
+ * fl_kafka_encode; fl_kafka_end_response then sets the length, with so many
+ * bytes that are placed into it when it is sent.  Returns where the frame begins
+ * in out.
  */
 extern size_t fl_kafka_begin_response(const FlKafkaApi *api, int16_t version, int32_t correlation_id, FlBuf *out);
-extern FlResult fl_kafka_end_response(size_t start, FlBuf *out);
+extern FlResult fl_kafka_end_response(size_t start, size_t placed, FlBuf *out);
 
 /*
  * The whole frame that answers an ApiVersions request of a version that we do

@@ -208,6 +208,24 @@ extern void fl_net_push(FlNetConn *conn);
 /* Queue bytes for the peer; copied.  Never fails and never blocks. */
 extern void fl_net_write(FlNetConn *conn, const void *data, Size len);
 
+/*
+ * Bytes in buffers of the loop's, which are collected over several turns and then
+ * handed to a connection whole.  They count as buffered from the beginning.  All
+ * zeroes is an empty chain.
+ */
+typedef struct FlNetChain
+{
+	FlNetBuf *head;
+	FlNetBuf *tail;
+} FlNetChain;
+
+/* Add bytes; copied.  Out of memory is an error, with the chain as it was or with some of them. */
+extern void fl_net_chain_add(FlNetLoop *loop, FlNetChain *chain, const void *data, Size len);
+extern void fl_net_chain_free(FlNetLoop *loop, FlNetChain *chain);
+
+/* Queue what is in the chain, which is empty then.  Not for WebSockets. */
+extern void fl_net_write_chain(FlNetConn *conn, FlNetChain *chain);
+
 /* Bytes queued and not yet taken by the kernel. */
 static inline Size
 fl_net_pending(const FlNetConn *conn)

@@ -437,53 +437,46 @@ test_tags(void)
 	}
 }
 
-/* ---------- records straight into the answer ---------- */
+/* ---------- records that are placed when the answer is sent ---------- */
 
 static void
-fill_with(void *arg, FlBuf *out, int32_t len)
+note_place(void *arg, size_t at)
 {
-	for (int32_t i = 0; i < len; i++)
-		fl_write_u8(out, *(uint8_t *) arg);
+	*(size_t *) arg = at;
 }
 
 static void
-fill_short(void *arg, FlBuf *out, int32_t len)
+test_records_are_placed(void)
 {
-	fill_with(arg, out, len - 1);
-}
-
-static void
-test_records_are_filled_in(void)
-{
-	uint8_t byte = 0x5a;
+	size_t at = 0;
+	uint8_t records[300];
+	uint8_t whole[1024];
+	size_t len;
 	FlKafkaFetchPartitionData partition;
 	FlKafkaFetchableTopicResponse topic;
 	FlKafkaFetchResponse answer;
 	FlKafkaFetchResponse decoded;
 
+	memset(records, 0x5a, sizeof(records));
 	fl_kafka_init_fetch_response(&answer);
 	fl_kafka_init_fetchable_topic_response(&topic);
 	fl_kafka_init_fetch_partition_data(&partition);
 	partition.records.data = NULL;
-	partition.records.len = 300;
-	partition.records.fill = fill_with;
-	partition.records.arg = &byte;
+	partition.records.len = sizeof(records);
+	partition.records.place = note_place;
+	partition.records.arg = &at;
 	fl_kafka_set_items(&topic.partitions, &partition, 1);
 	fl_kafka_set_items(&answer.responses, &topic, 1);
 	fl_buf_reset(&encoded);
 	FL_REQUIRE(fl_kafka_encode_fetch_response(16, &answer, &encoded) == FL_OK);
-	FL_REQUIRE(fl_kafka_decode_fetch_response(16, encoded.data, encoded.len, &decoded) == FL_OK);
+	len = encoded.len + sizeof(records);
+	FL_REQUIRE(at > 0 && at <= encoded.len && len <= sizeof(whole));
+	memcpy(whole, encoded.data, at);
+	memcpy(whole + at, records, sizeof(records));
+	memcpy(whole + at + sizeof(records), encoded.data + at, encoded.len - at);
+	FL_REQUIRE(fl_kafka_decode_fetch_response(16, whole, len, &decoded) == FL_OK);
 	FL_REQUIRE(fl_kafka_next(&decoded.responses, &topic) && fl_kafka_next(&topic.partitions, &partition));
-	FL_CHECK_INT(partition.records.len, 300);
-	FL_CHECK(partition.records.data[0] == 0x5a && partition.records.data[299] == 0x5a);
-
-	partition.records.fill = fill_short;
-	partition.records.arg = &byte;
-	fl_kafka_set_items(&topic.partitions, &partition, 1);
-	fl_kafka_set_items(&answer.responses, &topic, 1);
-	fl_buf_reset(&encoded);
-	FL_CHECK_INT(fl_kafka_encode_fetch_response(16, &answer, &encoded), FL_MALFORMED);
-	FL_CHECK_INT(encoded.len, 0);
+	FL_CHECK_BYTES(partition.records.data, (size_t) partition.records.len, records, sizeof(records));
 }
 
 /* ---------- frames and headers ---------- */
@@ -585,11 +578,18 @@ test_responses(void)
 	FL_CHECK_INT(fl_kafka_encode_api_versions_fallback(9, &encoded), FL_OK);
 	FL_CHECK_BYTES(encoded.data, encoded.len, fallback, sizeof(fallback));
 
+	/* Bytes that are placed later are in the length. */
+	fl_buf_reset(&encoded);
+	start = fl_kafka_begin_response(fl_kafka_api(FL_KAFKA_FETCH), 4, 9, &encoded);
+	FL_CHECK_INT(fl_kafka_end_response(start, 70000, &encoded), FL_OK);
+	FL_CHECK_INT(fl_get_be32(encoded.data), 4 + 70000);
+	FL_CHECK_INT(fl_kafka_end_response(start, INT32_MAX, &encoded), FL_TOO_LARGE);
+
 	fl_buf_reset(&encoded);
 	fl_kafka_init_api_versions_response(&versions);
 	start = fl_kafka_begin_response(fl_kafka_api(FL_KAFKA_API_VERSIONS), 3, 9, &encoded);
 	FL_CHECK_INT(fl_kafka_encode_api_versions_response(3, &versions, &encoded), FL_OK);
-	FL_CHECK_INT(fl_kafka_end_response(start, &encoded), FL_OK);
+	FL_CHECK_INT(fl_kafka_end_response(start, 0, &encoded), FL_OK);
 	FL_CHECK_BYTES(encoded.data, encoded.len, versions3, sizeof(versions3));
 
 	fl_kafka_init_heartbeat_response(&heartbeat);
@@ -601,7 +601,7 @@ test_responses(void)
 		fl_write_u8(&encoded, 99); /* frames follow each other */
 		start = fl_kafka_begin_response(fl_kafka_api(FL_KAFKA_HEARTBEAT), version, 9, &encoded);
 		FL_CHECK_INT(fl_kafka_encode_heartbeat_response(version, &heartbeat, &encoded), FL_OK);
-		FL_CHECK_INT(fl_kafka_end_response(start, &encoded), FL_OK);
+		FL_CHECK_INT(fl_kafka_end_response(start, 0, &encoded), FL_OK);
 		FL_CHECK_BYTES(encoded.data + 1, encoded.len - 1, version == 4 ? heartbeat4 : heartbeat3,
 					   version == 4 ? sizeof(heartbeat4) : sizeof(heartbeat3));
 	}
@@ -623,7 +623,7 @@ main(void)
 	FL_RUN(test_cursors);
 	FL_RUN(test_what_cannot_be_encoded);
 	FL_RUN(test_tags);
-	FL_RUN(test_records_are_filled_in);
+	FL_RUN(test_records_are_placed);
 	FL_RUN(test_frames);
 	FL_RUN(test_request_headers);
 	FL_RUN(test_header_oddities);

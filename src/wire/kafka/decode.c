@@ -85,7 +85,7 @@ fl_kafka_read_bytes(FlKafkaWalk *w, FlKafkaKind kind, bool nullable, void *out)
 
 		records->data = len < 0 ? NULL : data;
 		records->len = len;
-		records->fill = NULL;
+		records->place = NULL;
 		records->arg = NULL;
 	}
 	else

@@ -60,20 +60,12 @@ fl_kafka_write_length(FlKafkaOut *o, int32_t n, bool is_short, bool nullable)
 static void
 fl_kafka_write_records(FlKafkaOut *o, const FlKafkaRecords *records)
 {
-	size_t before = o->buf->len;
-
 	if (records->len <= 0)
 		return;
-	if (records->fill == NULL)
-	{
+	if (records->place == NULL)
 		fl_write_bytes(o->buf, records->data, (size_t) records->len);
-		return;
-	}
-	if (o->buf->failed)
-		return;
-	records->fill(records->arg, o->buf, records->len);
-	if (!o->buf->failed && o->buf->len - before != (size_t) records->len)
-		o->malformed = true;
+	else if (!o->buf->failed)
+		records->place(records->arg, o->buf->len);
 }
 
 /* One value that is not an array. */

@@ -124,14 +124,14 @@ fl_kafka_begin_response(const FlKafkaApi *api, int16_t version, int32_t correlat
 }
 
 FlResult
-fl_kafka_end_response(size_t start, FlBuf *out)
+fl_kafka_end_response(size_t start, size_t placed, FlBuf *out)
 {
-	if (out->failed || out->len - start - FL_KAFKA_FRAME_HEADER > INT32_MAX)
+	if (out->failed || out->len - start - FL_KAFKA_FRAME_HEADER + placed > INT32_MAX)
 	{
 		out->len = start;
 		return FL_TOO_LARGE;
 	}
-	fl_put_be32(out->data + start, (uint32_t) (out->len - start - FL_KAFKA_FRAME_HEADER));
+	fl_put_be32(out->data + start, (uint32_t) (out->len - start - FL_KAFKA_FRAME_HEADER + placed));
 	return FL_OK;
 }
 
@@ -157,5 +157,5 @@ fl_kafka_encode_api_versions_fallback(int32_t correlation_id, FlBuf *out)
 		out->len = start;
 		return result;
 	}
-	return fl_kafka_end_response(start, out);
+	return fl_kafka_end_response(start, 0, out);
 }
