@@ -555,6 +555,13 @@ on_timer(FlNetConn *net)
 	conn->door->current = NULL;
 }
 
+/* A SUBACK may be in it: from now on what it says must be read. */
+static void
+on_output(FlNetConn *net)
+{
+	fl_mqtt_feed_interest(fl_mqtt_door);
+}
+
 static void
 on_drained(FlNetConn *net)
 {
@@ -650,6 +657,7 @@ const FlNetProtocol fl_mqtt_protocol = {
 	.on_accept = on_accept,
 	.on_bytes = on_bytes,
 	.on_timer = on_timer,
+	.on_output = on_output,
 	.on_drained = on_drained,
 	.on_certificate_end = on_certificate_end,
 	.on_psk = fl_mqtt_find_psk,

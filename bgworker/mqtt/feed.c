@@ -176,6 +176,9 @@ fl_mqtt_feed_interest(FlMqttDoor *door)
 	if (!door->interest_changed)
 		return;
 	door->interest_changed = false;
+	/* Before the tails are read: whoever moves one from here on wakes us. */
+	pg_atomic_write_u32(&fl_shared->doors[door->index].has_feed, 1);
+	pg_memory_barrier();
 	for (int i = 0; i < door->feed_count; i++)
 	{
 		FlMqttFeed *feed = &door->feeds[i];

@@ -467,6 +467,8 @@ hand_to_kernel(FlNetConn *conn)
 	struct msghdr msg = {0};
 	FlNetBuf *head = conn->out_head;
 
+	if (conn->protocol->on_output != NULL)
+		conn->protocol->on_output(conn);
 	if (unlikely(conn->flags & FL_NET_SECURE))
 		return fl_tls_write(conn);
 	if (head->next == NULL)

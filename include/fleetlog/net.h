@@ -74,6 +74,12 @@ typedef struct FlNetProtocol
 	/* The connection's timer has fired. */
 	void (*on_timer)(FlNetConn *conn);
 
+	/*
+	 * Output is about to leave, in the middle of a turn or at its end; may be NULL.  What
+	 * it promises has to hold from here on.  Must write nothing.
+	 */
+	void (*on_output)(FlNetConn *conn);
+
 	/* Output that had to wait for the peer has all left. */
 	void (*on_drained)(FlNetConn *conn);
 

@@ -39,13 +39,17 @@ my $p = client();
 my ($older, $missed) = (0, 0);
 for my $i (1 .. 40)
 {
-    $p->publish_acked('t/x', "before $i");
+    my $before = $p->publish_acked('t/x', "before $i");
     my $c = client();
     $c->subscribe([ [ 't/#', 1 ] ]);
-    $p->publish_acked('t/x', "after $i");
+    my $after = $p->publish_acked('t/x', "after $i");
     my ($m) = $c->messages(1);
     $older++ if $m && $m->{payload} =~ /before/;
-    $missed++ if !$m || $m->{payload} ne "after $i";
+    if (!$m || $m->{payload} ne "after $i")
+    {
+        $missed++;
+        diag("round $i: ", $m ? $m->{payload} : 'nothing, connection ' . $c->ending(0), ", PUBACK $before and $after");
+    }
     $c->close;
 }
 is($older, 0, 'nothing that was acknowledged before the SUBSCRIBE is delivered');

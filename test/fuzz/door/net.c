@@ -13,6 +13,7 @@
  */
 #include "fake.h"
 
+#include "../../../bgworker/mqtt/mqtt.h"
 #include "../../../bgworker/net/net_private.h"
 
 #define MAX_CONNS 8
@@ -141,6 +142,19 @@ fl_net_turn(FlNetLoop *net, bool poll)
 	return n;
 }
 
+/* A SUBACK leaves only when the feeds that its filters want are read. */
+static void
+let_leave(FlNetConn *conn)
+{
+	if (conn->out_bytes == 0)
+		return;
+	if (conn->protocol->on_output != NULL)
+		conn->protocol->on_output(conn);
+	FL_FUZZ_ASSERT(!fl_mqtt_door->interest_changed);
+	conn->bytes_out += conn->out_bytes;
+	conn->out_bytes = 0;
+}
+
 static void
 drain(FlNetConn *conn)
 {
@@ -152,8 +166,7 @@ drain(FlNetConn *conn)
 			conn->flags |= FL_NET_BLOCKED;
 		return;
 	}
-	conn->bytes_out += conn->out_bytes;
-	conn->out_bytes = 0;
+	let_leave(conn);
 	conn->flags &= ~FL_NET_BLOCKED;
 	if (was_blocked && fl_net_is_open(conn) && conn->protocol->on_drained)
 		conn->protocol->on_drained(conn);
@@ -182,7 +195,7 @@ void
 fl_net_push(FlNetConn *conn)
 {
 	if (!fake_net_stuck)
-		conn->out_bytes = 0;
+		let_leave(conn);
 }
 
 /* ---- what the door does with a connection ---- */
