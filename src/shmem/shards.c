@@ -28,6 +28,7 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
+#include "fleetlog/catalog.h"
 #include "fleetlog/log_tail.h"
 #include "fleetlog/producers.h"
 #include "fleetlog/settings.h"
@@ -182,6 +183,24 @@ wake_confirmer(bool quorum, XLogRecPtr lsn)
 	fl_worker_wake(FL_WORKER_CONFIRMER, 0);
 }
 
+/*
+ * A restore may have committed the shard's row between our look at it and the moment
+ * from which its news finds the entry (fl_shard_publish_head).
+ */
+static void
+look_again(FlShardEntry *entry)
+{
+	const FlShardKey *key = &entry->shard.key;
+	int64		seen = (int64) pg_atomic_read_u64(&entry->shard.visible_tail);
+	FlShardRow	row;
+
+	if (!fl_shard_row_read(key->stream, key->shard, &row))
+		return;
+	fl_shard_publish_head(key->stream, key->shard, row.head);
+	if (Max(row.head, row.tail) > seen)
+		fl_shard_publish_restored(key->stream, key->shard, Max(row.head, row.tail));
+}
+
 static FlShardEntry *
 create_entry(const FlShardKey *key, bool quorum)
 {
@@ -195,6 +214,7 @@ create_entry(const FlShardKey *key, bool quorum)
 
 	fl_tail_read_committed(key->stream, key->shard, &tail, &head, &last_ts);
 	fl_clock_raise(last_ts);
+	FL_STOP_POINT("shard_before_entry");
 
 	LWLockAcquire(fl_shared->shard_map_lock, LW_EXCLUSIVE);
 	entry = hash_search(fl_shard_map, key, HASH_ENTER_NULL, &found);
@@ -211,6 +231,8 @@ create_entry(const FlShardKey *key, bool quorum)
 				 errdetail("The limit is %d.", fl_max_shards),
 				 errhint("Raise fleetlog.max_shards and restart the server.")));
 	wake_confirmer(quorum && tail > 0, recovered);
+	if (!found && !provisional)
+		look_again(entry);
 	cache_slot(key)->entry = entry;
 	return entry;
 }
@@ -235,6 +257,7 @@ settle_provisional(FlShardEntry *entry)
 	}
 	SpinLockRelease(&entry->shard.mutex);
 	wake_confirmer(entry->shard.quorum, recovered);
+	look_again(entry);
 }
 
 FlShard *
@@ -313,7 +336,7 @@ fl_shard_forget(Oid stream)
 
 /*
  * Inside a commit as well.  An entry that is being created meanwhile either is
- * found here or was created from the row that has just been written: a head is
+ * found here, or whoever creates it finds the row when he looks again: a head is
  * raised under the shard's lock, which needs an entry, or by a restore.  A restore
  * may bring the row after somebody has looked at the shard.  When all records were
  * gone, its entry then knows of no tail, which no head is ever above.

@@ -113,6 +113,18 @@ $restored->('ordered');
 
 is($s->sql("SELECT string_agg((fleetlog.append(st::regclass, 'k', 'x')).log_offset::text, ',') FROM unnest(ARRAY['expired', 'trimmed', 'part']) st"), '1500,1500,1500', 'offsets go on where they were');
 
+# A parallel restore commits a shard's row while somebody who has not seen it opens the shard.
+$s->sql("SELECT fleetlog.create_stream('raced')");
+my $opener = $s->session;
+$s->stop_points('shard_before_entry');
+$opener->send("SELECT fleetlog.tail('raced', 0)", 'opened');
+$s->wait_for("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Extension' AND query LIKE '%raced%' AND pid <> pg_backend_pid()", '1', 'a session to open the shard');
+$s->sql("INSERT INTO fleetlog.shard_config (stream, shard, head, tail) VALUES ('raced'::regclass, 0, 70, 90)");
+$s->stop_points();
+is($opener->take('opened'), '90', 'who opens a shard sees the tail that was restored meanwhile');
+is($s->sql("SELECT fleetlog.head('raced', 0), fleetlog.tail('raced', 0)"), '70|90', 'and everybody its head');
+like($s->sql_error("SELECT * FROM fleetlog.read('raced', 0, 69)"), qr/LF101.*70/s, 'below which is too old');
+
 # A hold stops retention, too, and the view says which.
 $s->sql("SELECT fleetlog.alter_stream('part', retention_age => '30 minutes')");
 $s->sql("SELECT fleetlog.release_hold(1); SELECT fleetlog.hold('part', '{\"0\": [[1450, 1460]]}', 'the valve')");
